@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy with the checks of .clang-tidy over every product source, or the given ones. Sources are compiled together, so each unit shows the
-problems of all its sources. Exits with status 1 if there is a problem.
+"""Runs clang-tidy with the checks of .clang-tidy on every product source, or on the given ones. Exits with status 1 if there is a problem. Sources are
+compiled together in units, so a unit shows the problems of all its sources.
 
 lint.py --build build [FILE...]"""
 
@@ -17,7 +17,7 @@ FOLDERS = ("recorder", "analyzer", "collector", "gui")
 
 
 def sources_of(unit):
-    """Returns the sources that a joint unit includes, or the unit itself."""
+    """Returns the sources that a unity file includes, or the unit itself."""
     if not os.path.basename(unit).startswith("unity_"):
         return [unit]
     with open(unit) as file:

@@ -104,15 +104,15 @@ struct PictureKey {
 };
 absl::Span<const PictureKey> PictureKeys();
 
-// Owned by `window`, which handles their shortcuts. `embedded` is true if the window is part of another one, and its
-// keys work only while the focus is inside it.
+// Owned by `window`, which handles their shortcuts. If `embedded` is true, the window is part of another window, and
+// its shortcuts work only while the focus is inside.
 class Actions : public QObject {
   Q_OBJECT
 
  public:
   Actions(QWidget* window, bool embedded);
   QAction* Get(ActionId id) const { return actions_[static_cast<size_t>(id)]; }
-  // Actions outside the table: panes, recent files.
+  // Adds an action outside the table: a pane, a recent file.
   QAction* Add(const QString& name, const QString& text, const QString& keys, const QString& tip);
   std::vector<QAction*> all() const;
   void FillMenus(QMenuBar* bar);

@@ -52,7 +52,7 @@ class WindowTest : public ::testing::Test {
     auto window = std::make_unique<MainWindow>(options);
     window->show();
     window->activateWindow();
-    // Only an active window gets keys.
+    // Only an active window receives keys.
     EXPECT_TRUE(QTest::qWaitForWindowExposed(window.get()));
     return window;
   }

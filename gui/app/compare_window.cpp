@@ -29,7 +29,7 @@ CompareWindow::CompareWindow(const WindowOptions& options) {
     connect(sides_[i]->navigator(), &Navigator::SelectionChanged, this, [this, leader] { Follow(leader); });
     connect(sides_[i]->navigator(), &Navigator::PlaceChanged, this, [this, leader] { Follow(leader); });
     connect(sides_[i], &MainWindow::DocumentShown, this, &CompareWindow::Title);
-    // A third incident replaces the other half.
+    // A third incident replaces the incident in the other half.
     connect(sides_[i], &MainWindow::CompareWanted, this,
             [this, leader](const QStringList& paths) { side(1 - leader)->Open(paths); });
   }
@@ -77,7 +77,8 @@ void CompareWindow::Follow(int leader) {
   MainWindow* from = side(leader);
   MainWindow* to = side(1 - leader);
   if (following_ || !linked_->isChecked() || from->document() == nullptr || to->document() == nullptr) return;
-  // Waits until both halves have settled. A half with a new document has lost its position, which must not be copied.
+  // Waits until both halves have settled: a half with a new document has no position yet, and none must be copied from
+  // it.
   if (!from->Settled() || !to->Settled()) return;
   following_ = true;
   const Place& was = to->navigator()->place();
@@ -97,7 +98,7 @@ void CompareWindow::Follow(int leader) {
     to->navigator()->Scroll(std::move(place));
   else
     to->navigator()->Go(std::move(place));
-  // Without zoom, there is nothing to follow; the selection is scrolled into view.
+  // If everything is visible, no position can be followed, so the selection is scrolled into view.
   const Place& now = to->navigator()->place();
   if (moved && now.matrix == Viewport() && now.timeline == Viewport()) {
     if (auto* view = qobject_cast<View*>(to->tabs()->currentWidget())) view->CentreOnSelection();

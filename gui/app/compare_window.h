@@ -1,5 +1,5 @@
-// Two incidents side by side. Selection, filters and visible parts of one apply to the other, by rank, communicator and
-// sequence number. Zoom and scrolling apply to both.
+// Two incidents side by side. While `linked` is checked, selection, filters, grouping and visible part of one also
+// apply to the other, by rank, communicator and sequence number.
 #pragma once
 
 #include <QCheckBox>
@@ -34,8 +34,7 @@ class CompareWindow : public QWidget {
   QCheckBox* linked_;
   QLabel* difference_;
   bool following_ = false;
-  int used_ = -1;  // the half that the user touched last: its scrolling is followed, late scrolling of the other half
-                   // is ignored
+  int used_ = -1;  // the half that received the last click, wheel or key; only its scrolling is followed; -1: none
 };
 
 }  // namespace lockstep::gui

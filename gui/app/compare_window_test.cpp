@@ -30,7 +30,7 @@ TEST_F(CompareTest, BothSidesShowTheSamePlace) {
   EXPECT_EQ(a.ranks, b.ranks);
   EXPECT_EQ(a.seq_first, b.comm >= 0 ? b.seq_first : a.seq_first);
   EXPECT_EQ(b.comm < 0 ? QString() : left->CommName(a.comm), b.comm < 0 ? QString() : right->CommName(b.comm));
-  // The other half leads, too.
+  // The second half also leads the first.
   Selection selection;
   selection.ranks = Ranks::Between(1, 2);
   both->side(1)->navigator()->Select(selection);
@@ -55,7 +55,7 @@ TEST_F(CompareTest, ZoomIsSharedAndRelativeToTheStall) {
   both->side(0)->navigator()->Scroll(place);
   EXPECT_EQ(both->side(1)->navigator()->place().matrix,
             (Viewport{b.columns - 6.0, b.columns + 0.0, 1.0 * b.rows / a.rows, 3.0 * b.rows / a.rows}));
-  // In a communicator's matrix, columns follow sequence numbers.
+  // In communicator mode, columns map by sequence number.
   place.matrix_mode = MatrixMode::kCommunicator;
   place.matrix_comm = 0;
   place.matrix = {};
@@ -68,7 +68,7 @@ TEST_F(CompareTest, ZoomIsSharedAndRelativeToTheStall) {
   place.matrix = {1, 4, 0, 0};
   both->side(0)->navigator()->Scroll(place);
   EXPECT_EQ(both->side(1)->navigator()->place().matrix.x0, static_cast<double>(1 + c.first_seq - d.first_seq));
-  // In the timeline, times are measured from the end.
+  // In the timeline, times map by their distance from the end.
   const auto apart = static_cast<double>(TimelineSpanOf(*right) - TimelineSpanOf(*left));
   place = both->side(0)->navigator()->place();
   place.timeline = {1e6, 2e6, 0, 0};

@@ -8,7 +8,7 @@
 
 namespace lockstep::gui {
 
-// {"title", "ranks": [..] selected, "communicator": identity or "", "sequence": or -1, "verdict": "HUNG", "report":
+// {"title", "ranks": [..] selected, "communicator": ID or "", "sequence": number or -1, "verdict": "HUNG", "report":
 // text, "anomalies": count}; ends in a newline.
 QByteArray DescribeJson(const Document& document, const Selection& selection);
 

@@ -27,7 +27,7 @@ absl::Status NoForm(View* view, const QString& suffix) {
 }
 
 bool HasPicture(View* view) {
-  // Only an attempt shows whether the view paints anything.
+  // Only a trial shows whether the view paints anything.
   QImage probe(8, 8, QImage::Format_ARGB32_Premultiplied);
   probe.fill(Qt::transparent);
   QPainter painter(&probe);
@@ -96,7 +96,7 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
 #endif
   }
   buffer.close();
-  // If the disk is full, write() may store only the start, and commit() alone would keep that.
+  // If the disk is full, write() may store only a part, and commit() alone would keep it.
   if (file.write(bytes) != bytes.size() || !file.flush())
     return Failed(path, "the file could not be written completely");
   if (!file.commit()) return Failed(path, file.errorString());

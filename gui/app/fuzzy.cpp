@@ -5,7 +5,7 @@
 namespace lockstep::gui {
 namespace {
 
-// Makes one pass that takes each letter at its first occurrence after `from`.
+// Takes each letter at its first occurrence at or after `from`. Returns -1 if a letter is missing.
 int Greedy(const QString& pattern, QStringView text, qsizetype from) {
   int score = 0;
   qsizetype at = from, last = -2;
@@ -29,7 +29,7 @@ int FuzzyScore(const QString& pattern, QStringView text) {
   for (qsizetype i = 0; i < text.size() && tries < 8; ++i) {
     if (text[i].toCaseFolded() != first->toCaseFolded()) continue;
     const int score = Greedy(pattern, text, i);
-    if (score < 0) break;  // the score only decreases further to the right
+    if (score < 0) break;  // the letters do not follow, so no later start matches either
     best = std::max(best, score);
     ++tries;
   }

@@ -18,7 +18,7 @@ TEST(FuzzyTest, BetterComesFirst) {
   EXPECT_GT(FuzzyScore("na", u"Next anomaly"), FuzzyScore("na", u"An instance at"));
   EXPECT_GT(FuzzyScore("rank 3", u"rank 3"), FuzzyScore("rank 3", u"rank 13"));
   EXPECT_GT(FuzzyScore("rank 3", u"rank 3"), FuzzyScore("rank 3", u"rank 30"));
-  // A match at the start of a later word also counts.
+  // A match at the start of a later word also scores high.
   EXPECT_GT(FuzzyScore("sel", u"Zoom to the selection"), FuzzyScore("sel", u"Close the panel"));
 }
 

@@ -10,7 +10,7 @@ namespace lockstep::gui {
 
 QString KeysHtml(const Actions& actions);
 QString QueryHelpHtml();
-// Shown next to the window instead of in front of it, so that users can read it while they try the keys.
+// Returns a window that opens next to the main one, so that users can read it while they try the keys.
 QDialog* MakeHelpPage(const QString& title, const QString& html, QWidget* parent);
 
 }  // namespace lockstep::gui

@@ -38,7 +38,7 @@ QString Oldest(const QJsonObject& job) {
       .arg(static_cast<double>(comm.value("age_ns").toString().toLongLong()) / 1e9, 0, 'f', 0);
 }
 
-// Returns true if gathering has finished, or if the folder is not an incident.
+// Returns whether the incident is completely gathered; also true if the folder is not an incident.
 bool Whole(const QString& path) {
   return QFileInfo::exists(path + "/manifest.json") ? !QFileInfo::exists(path + "/.gathering.json")
                                                     : !QFileInfo::exists(path + "/.ledger");
@@ -103,7 +103,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
     dump_->setEnabled(table_->rowCount() > 0 && again_->isHidden());
     const QString said = QString::fromUtf8(dumping_.readAllStandardError());
     Say((status > 1 ? "No incident: " : "") + said.simplified().right(300));
-    if (status <= 1) Ask();  // the answer contains the incident
+    if (status <= 1) Ask();  // the answer contains the new incident
   });
   connect(&dumping_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
     if (error != QProcess::FailedToStart) return;
@@ -214,7 +214,7 @@ void LivePane::Show(const QByteArray& lines) {
 
 void LivePane::Open(const QString& path, const QString& otherwise) {
   if (!QFileInfo(path).isReadable()) return Say(otherwise.arg(path));
-  // The first verdict exists seconds after the stall; the rings of all hosts arrive later.
+  // The first verdict exists seconds after the stall, before the rings of all hosts have arrived.
   if (!Whole(path)) gathering_.insert(path);
   Q_EMIT Incident(path);
 }

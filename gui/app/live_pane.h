@@ -1,5 +1,5 @@
-// Follows a collector: its jobs from `lockstep top --json`, and incidents from `lockstep dump`. The viewer itself uses
-// no network; the two programs find keys and collectors.
+// Follows a collector: shows its jobs (from `lockstep top --json`) and captures incidents (with `lockstep dump`). The
+// viewer itself uses no network; the two programs find the collector and its keys.
 #pragma once
 
 #include <QElapsedTimer>
@@ -18,11 +18,12 @@ class LivePane : public QWidget {
   Q_OBJECT
 
  public:
-  // `programs` is the folder of lockstep-top and lockstep-dump. `endpoint` is empty for the collector that these find.
+  // `programs` is the folder of lockstep-top and lockstep-dump. If `endpoint` is empty, these programs find the
+  // collector.
   LivePane(const QString& programs, const QString& endpoint, QWidget* parent);
   ~LivePane() override;  // kills running programs
 
-  void Ask();       // queries now, not at the next tick; waits for a running query
+  void Ask();       // queries at once instead of at the next tick; does nothing while a query is running
   void AskAgain();  // cancels the current query and starts a new one
   void Dump();      // captures an incident of the job in the current row
   QTableWidget* table() const { return table_; }
@@ -52,9 +53,9 @@ class LivePane : public QWidget {
   QPushButton *dump_, *again_;
   QTimer timer_;
   QProcess top_, dumping_;
-  QElapsedTimer asked_, heard_;  // invalid before the first query, the first answer
+  QElapsedTimer asked_, heard_;  // since the last query, and since the last answer; invalid before the first
   std::set<QString> known_;      // incidents that were already reported
-  std::set<QString> gathering_;  // those that are still being gathered
+  std::set<QString> gathering_;  // incidents that are still being gathered
   bool first_ = true;
   bool told_ = false;  // state_ shows the error of the last finished query
 };

@@ -9,7 +9,7 @@
 namespace lockstep::gui {
 namespace {
 
-// Programs that answer like lockstep-top and lockstep-dump, from files in the folder.
+// The folder contains scripts that answer like lockstep-top and lockstep-dump.
 class LiveTest : public WindowTest {
  protected:
   void SetUp() override {
@@ -72,8 +72,8 @@ TEST_F(LiveTest, TakesAnIncidentOnDemand) {
   EXPECT_EQ(asked.readAll(), "--json llama/0/1\n");
 }
 
-// The first verdict exists before the rings of all hosts have arrived, so the incident is read again when it is
-// complete.
+// The first verdict exists before the rings of all hosts have arrived, so the viewer reads the incident again at the
+// end.
 TEST_F(LiveTest, AGrowingIncidentIsAnnouncedAgainWhenComplete) {
   Write("incident/manifest.json", "{}");
   Write("incident/.gathering.json", "{}");
@@ -101,7 +101,7 @@ TEST_F(LiveTest, ErrorsAreShown) {
   EXPECT_TRUE(Until([&] { return live.state().contains("could not be started"); }));
 }
 
-// A silent collector is reported long before lockstep-top gives up, and old data is not shown as new.
+// A silent collector is reported before lockstep-top gives up, and the age of the old data is shown.
 TEST_F(LiveTest, ASilentCollectorIsReportedAndAskedAgain) {
   Program("lockstep-top", "echo x >> questions; if [ -e silent ]; then exec sleep 60; fi; cat jobs");
   LivePane live(folder_.path(), "tcp://head:9470", nullptr);
@@ -113,7 +113,7 @@ TEST_F(LiveTest, ASilentCollectorIsReportedAndAskedAgain) {
       << live.state().toStdString();
   EXPECT_TRUE(live.state().contains("as of ")) << live.state().toStdString();
   EXPECT_FALSE(live.again()->isHidden());
-  EXPECT_EQ(live.table()->rowCount(), 1);  // its last incident can still be opened
+  EXPECT_EQ(live.table()->rowCount(), 1);  // the last incident can still be opened
   QFile::remove(folder_.filePath("silent"));
   Write("questions", "");
   live.again()->click();

@@ -84,8 +84,8 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   JoinViewing();
   JoinLoader();
   DefaultLayout();
-  tabs_->currentWidget()
-      ->setFocus();  // single letters are shortcuts, so only its own key moves the focus into the search box
+  // Single letters are shortcuts, so the search box must not have the focus.
+  tabs_->currentWidget()->setFocus();
   first_state_ = saveState(kStateVersion);
   if (options_.restore) RestoreSession();
   if (options_.restore && !options_.embedded) {
@@ -211,7 +211,7 @@ void MainWindow::MakePanes() {
     if (tab_bar->accessibleName().isEmpty()) tab_bar->setAccessibleName("Tabs");
   }
 
-  // The verdict and the answer get a document first, because users read them first.
+  // Users read the verdict and the answer first, so these get a document first.
   views_ = {verdict_, answer, pictures[1], legend, details, tree, tables[0], tables[1], tables[2], tables[3], log_};
   for (size_t i = 2; i < std::size(pictures); ++i) views_.push_back(pictures[i]);
 
@@ -251,7 +251,7 @@ void MainWindow::DefaultLayout() {
               Qt::Vertical);  // all states of the legend are visible at 1280 x 800
   resizeDocks({first}, {line * 12}, Qt::Vertical);
   tabs_->setCurrentIndex(std::max(options_.tab, 0));
-  // A small window has no room for panes next to the pictures; Alt and a digit show one.
+  // A small window has no room for panes next to the pictures. Alt and a digit show a pane.
   const bool small = size.width() < 1600 || size.height() < 900;
   for (const auto& [name, pane] : docks_) {
     if (options_.embedded ? pane == tree || pane == legend || pane == details : small) pane->hide();
@@ -269,8 +269,8 @@ void MainWindow::RestoreSession() {
   if (tab >= 0 && tab < tabs_->count()) tabs_->setCurrentIndex(tab);
 }
 
-// Stores the state once it has changed and then stayed unchanged for a while, so that it survives a signal that ends
-// the viewer.
+// Stores the state when it differs from the stored one and equals that of the previous check. So it survives a signal
+// that ends the viewer.
 void MainWindow::KeepWhatChanged() {
   if (!isVisible()) return;
   Kept now{saveGeometry(), saveState(kStateVersion), tabs_->currentIndex(), text_percent_, navigator_.place(), paths_};
@@ -300,7 +300,7 @@ LivePane* MainWindow::Follow(const QString& programs, const QString& endpoint) {
   pane->show();
   pane->raise();
   connect(live, &LivePane::Incident, this, [this](const QString& path) { OpenNext(path); });
-  // An incident that the user has left is not reopened.
+  // If the user has opened another incident meanwhile, it stays.
   connect(live, &LivePane::Gathered, this, [this](const QString& path) {
     if ((loading_ ? opening_ : paths_) == QStringList(QDir::cleanPath(path))) OpenNext(path);
   });

@@ -48,12 +48,12 @@ class MainWindow : public QMainWindow {
   explicit MainWindow(const WindowOptions& options, QWidget* parent = nullptr);
   ~MainWindow() override;
 
-  // Opens one incident from one or more paths. The current incident stays until the new one is ready, or for good if
-  // that fails.
+  // Opens one incident from one or more paths. The current incident stays until the new one is ready, and if loading
+  // fails.
   void Open(const QStringList& paths);
   // Shows a collector's jobs in a pane and opens their incidents; `endpoint` may be empty (LivePane).
   LivePane* Follow(const QString& programs, const QString& endpoint);
-  // Shows a document that was opened elsewhere; null for none.
+  // Shows a document that the caller opened; null for none.
   void ShowDocument(DocumentPtr document);
 
   const DocumentPtr& document() const { return document_; }
@@ -66,20 +66,20 @@ class MainWindow : public QMainWindow {
   MarksPane* marks() { return marks_; }
   QTabWidget* tabs() { return tabs_; }
   const Notes& notes() const { return notes_; }
-  int anomaly() const { return anomaly_; }  // -1 if none yet
+  int anomaly() const { return anomaly_; }  // -1 before the first
   void SelectAnomaly(int anomaly);          // counted from 0
   const std::vector<View*>& views() const { return views_; }
   View* view(const QString& name) const;  // finds a view by its accessible name; null if there is none
   View* CurrentView() const;              // the view with the focus, otherwise the current tab's
   QDockWidget* dock(const QString& name) const;
   bool loading() const { return loading_; }
-  // Every view has the document, and the remembered position is shown.
+  // Whether every view has the document and the remembered position is restored.
   bool Settled() const { return given_ == views_.size() && !place_wanted_; }
-  // Every view has the document and has drawn it, and no search is running.
+  // Whether every view has drawn its document and no search is running.
   bool Idle() const;
 
  Q_SIGNALS:
-  void DocumentShown();  // all views have it; also emitted for partial documents
+  void DocumentShown();  // all views have the document; also emitted for partial documents
   void LoadEnded(bool opened);
   void FirstPaint();  // verdict and picture of an opened incident are on the screen; emitted once per Open
   void CompareWanted(const QStringList& paths);
@@ -105,7 +105,7 @@ class MainWindow : public QMainWindow {
   void GiveNext();
   void ShowAnswer();
   void EndLoad(bool opened);
-  void OpenNext(const QString& path);  // opens it as soon as the current load has finished
+  void OpenNext(const QString& path);  // opens `path` when the current load has finished
   void KeepPlace();
   void WantNoPaint();
   void UpdateTitle();
@@ -132,8 +132,8 @@ class MainWindow : public QMainWindow {
   void SetText(int percent);
   void Say(const QString& text);
 
-  static constexpr int kStateVersion =
-      2;  // version of saveState: after panes are added or removed, older states are useless
+  // Version of saveState. Increase it when panes are added or removed.
+  static constexpr int kStateVersion = 2;
 
   const WindowOptions options_;
   Session session_;

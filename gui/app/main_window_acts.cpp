@@ -43,7 +43,7 @@ QStringList LocalPaths(const QMimeData* data) {
 }  // namespace
 
 void MainWindow::Say(const QString& text) {
-  // Shortens the text to the space next to the permanent labels; the tooltip has all of it.
+  // Shortens the text to the space next to the permanent labels; the tooltip shows the full text.
   int room = statusBar()->width() - 40;
   for (const QLabel* label : {status_, selected_, load_state_}) room -= label->sizeHint().width() + 6;
   statusBar()->setToolTip(text);
@@ -497,7 +497,8 @@ void MainWindow::Help(const QString& title, const QString& html) {
 void MainWindow::SetText(int percent) {
   text_percent_ = std::clamp(percent, 50, 300);
   ApplyTextPercent(text_percent_);
-  // Qt draws a pane's title in the application's font from when the pane was created, unless the pane has its own.
+  // Qt gives a pane's title the application's font at the time when the pane was created, unless the pane has its own
+  // font.
   QFont font;
   if (text_percent_ != 100) {
     font = QApplication::font();

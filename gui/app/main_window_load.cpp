@@ -24,7 +24,7 @@ QString Big(uint64_t value) {
   return QString("%1 M").arg(static_cast<double>(value) / 1e6, 0, 'f', 1);
 }
 
-// Names unnamed parts of widgets for screen readers, after the widget around them.
+// Names the unnamed parts of widgets for screen readers, based on the name of the enclosing widget.
 void NameParts(QWidget* window) {
   for (QWidget* part : window->findChildren<QWidget*>()) {
     if (!part->accessibleName().isEmpty()) continue;
@@ -97,9 +97,8 @@ void MainWindow::Open(const QStringList& paths) {
   opening_ = full;
   log_->Clear();
   strip_->ShowProgress("Finding files", -1, 0, 0);
-  if (!paint_wanted_)
-    qApp->installEventFilter(
-        this);  // parts of views are created and destroyed, so all paint events are watched while one is expected
+  // Filters the events of the application, because parts of views are created and destroyed meanwhile.
+  if (!paint_wanted_) qApp->installEventFilter(this);
   paint_wanted_ = true;
   verdict_painted_ = picture_painted_ = false;
   loader_.Open(full);
@@ -122,7 +121,7 @@ void MainWindow::EndLoad(bool opened) {
   if (!opened) {
     WantNoPaint();
     if (partial_) {
-      // The views show a part of the incident that failed to load, so the previous document is restored.
+      // The views show a part of the incident that failed to load. Restores the previous document.
       const Place place = before_place_;
       paths_.clear();
       ShowDocument(before_);
@@ -169,7 +168,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   }
   place_wanted_ = document != nullptr && wanted_ != Place();
   if (!same) anomaly_ = mark_ = -1;
-  // Positions in the old document are meaningless in the new one, so no view may see one with the other.
+  // The views lose their document first, because no view may use an old position with the new document.
   navigator_.Reset();
   for (size_t i = 2; i < views_.size() && document != nullptr; ++i) views_[i]->SetDocument(nullptr);
   document_ = std::move(document);
@@ -181,7 +180,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   centre_->setCurrentIndex(document_ == nullptr ? 0 : 1);
   if (!same) tab_chosen_ = options_.tab >= 0;
   if (document_ != nullptr && !tab_chosen_) ShowAnswer();
-  // Single letters are shortcuts: after opening, the picture gets the focus, unless the user is typing.
+  // Single letters are shortcuts, so the picture gets the focus after opening, unless the user is typing.
   if (document_ != nullptr && (focusWidget() == nullptr || search_->field()->text().isEmpty()))
     tabs_->currentWidget()->setFocus();
   search_->SetDocument(document_);
@@ -191,7 +190,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   if (same && notes_unsaved_) {
     marks_->Show(document_.get(), notes_);
   } else {
-    LoadNotes();  // also for a partial document, because a mark made now does not belong to the previous incident
+    LoadNotes();  // also for a partial document: a mark made now must not go to the previous incident's notes
   }
   if (!filters.isEmpty()) search_->SetFilters(filters);
   EnableActs();
@@ -202,7 +201,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   });
 }
 
-// Serves one view per turn of the event loop, so that the window stays responsive.
+// Gives the document to one view per turn of the event loop, so that the window stays responsive.
 void MainWindow::GiveNext() {
   if (given_ < views_.size()) views_[given_++]->SetDocument(document_);
   if (given_ < views_.size()) {
@@ -224,7 +223,7 @@ void MainWindow::GiveNext() {
   Q_EMIT DocumentShown();
 }
 
-// Shows the answer if there is a verdict, otherwise the matrix of the ranks so far.
+// Shows the answer if there is a verdict, otherwise the matrix of the ranks read so far.
 void MainWindow::ShowAnswer() {
   const bool was_chosen = tab_chosen_, reading = document_->verdict().verdict() == VERDICT_UNSPECIFIED;
   if (!reading || tabs_->currentIndex() == 0) tabs_->setCurrentIndex(reading ? 1 : 0);
@@ -232,7 +231,7 @@ void MainWindow::ShowAnswer() {
 }
 
 void MainWindow::KeepPlace() {
-  // A position that is still waiting to be restored is not the current one.
+  // Does not store a position that is not restored yet.
   if (document_ == nullptr || partial_ || place_wanted_ || given_ < views_.size() || !options_.restore ||
       options_.embedded)
     return;
@@ -275,7 +274,7 @@ void MainWindow::FillRecent() {
   start_->SetRecent(all);
 }
 
-// Views draw from the mapped index file, which must not change. The check runs on another thread, because a disk may
+// Views draw from the mapped index file, which must not change. Checks the file on another thread, because a disk may
 // not respond.
 void MainWindow::LookAtIndex() {
   if (document_ == nullptr || index_changed_ || loading_ || look_.busy()) return;
@@ -335,7 +334,7 @@ bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
     if (inside(picture) && picture->Idle()) picture_painted_ = true;
     if (verdict_painted_ && (picture_painted_ || !picture->isVisible())) {
       WantNoPaint();
-      // Emits the signal after this turn's painting.
+      // Emits the signal after the current paint event.
       QTimer::singleShot(0, this, &MainWindow::FirstPaint);
     }
   }

@@ -68,7 +68,6 @@ TEST_F(WindowTest, EveryActionHasItsOwnTextTooltipAndKeys) {
           << text.toStdString() << ": " << action->text().toStdString() << " and " << keys[text].toStdString();
     }
   }
-  // Every action is in a menu.
   for (const QAction* action : window->actions()->all()) {
     EXPECT_NE(std::find(actions.begin(), actions.end(), action), actions.end()) << action->text().toStdString();
   }
@@ -79,7 +78,7 @@ TEST_F(WindowTest, EveryWidgetHasAnAccessibleName) {
   const auto window = MakeOpen();
   for (const QWidget* widget : window->findChildren<QWidget*>()) {
     const QString type = widget->metaObject()->className();
-    // Internal parts of Qt widgets, which assistive tools skip.
+    // Skips internal parts of Qt widgets, which assistive tools ignore.
     if (type.startsWith("QDockWidget") || type == "QMainWindowLayout" || widget->objectName().startsWith("qt_") ||
         type.endsWith("Private") || type == "QSizeGrip" || type == "QRubberBand" || type == "QToolBarExtension" ||
         type == "QToolBarSeparator" || type == "QTableCornerButton" || type == "QComboBoxPrivateContainer" ||
@@ -226,7 +225,7 @@ TEST_F(WindowTest, ASmallWindowOpensWithoutPanesAndNoneExceedsTheScreen) {
   }
 }
 
-// Sends are numbered by pair of ranks, so their communicator's matrix has no column for them.
+// Sends and receives are numbered by pair of ranks, so a communicator's matrix has no column for them.
 TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
   const auto window = MakeWindow();
   document_ = HungPipeline();
@@ -253,7 +252,6 @@ TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
   }
 }
 
-// One key shows the whole job, and one key leads back.
 TEST_F(WindowTest, OpensOnTheAnswer) {
   const auto window = MakeWindow();
   window->tabs()->setCurrentIndex(3);
@@ -282,7 +280,7 @@ TEST_F(WindowTest, OpensOnTheAnswer) {
   EXPECT_EQ(asked.tabs()->currentIndex(), 2) << "a tab that the user chose must stay";
 }
 
-// A partial document has no verdict. The answer appears with the verdict, unless the user has gone elsewhere.
+// A partial document has no verdict. The answer appears with the verdict, unless the user has chosen another tab.
 TEST_F(WindowTest, TheAnswerComesWithTheVerdictOfAGrowingIncident) {
   lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
@@ -402,8 +400,8 @@ TEST_F(WindowTest, MarksAreStoredBesideTheIncident) {
   EXPECT_TRUE(ReadNotes(NotesPath(document_->paths()))->marks.empty());
 }
 
-// Marks that cannot be written are kept while the window exists, even if the incident is read again. Another incident
-// has none of them, even if it is a part of this one.
+// Marks that cannot be written stay while the window exists, even if the incident is read again. They never apply to
+// another incident, even if it is one file of the first.
 TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   const QString incident = folder_.filePath("incident");
   QDir(folder_.path()).mkdir("incident");
@@ -435,7 +433,6 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   EXPECT_TRUE(window->notes().marks.empty());
 }
 
-// Wherever a load is canceled, the current incident stays, the cancellation is reported, and nothing follows.
 TEST_F(WindowTest, TheOpenIncidentStaysAfterACancelledLoad) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
@@ -487,7 +484,6 @@ TEST_F(WindowTest, TheOpenIncidentStaysAfterACancelledLoad) {
     }
   }
   EXPECT_GE(cancelled, 1) << "no attempt cancelled the load in time";
-  // The incident can still be opened afterwards.
   window->Open({incident});
   ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
   EXPECT_NE(window->document(), document_);
@@ -510,7 +506,6 @@ TEST_F(WindowTest, AnUnreadableDroppedFileIsReported) {
   EXPECT_FALSE(ended.first().first().toBool());
   EXPECT_TRUE(window->strip()->error());
   EXPECT_TRUE(window->strip()->isVisible());
-  // The previous incident is still open.
   EXPECT_EQ(window->document(), document_);
   EXPECT_TRUE(window->session()->Recent().isEmpty());
   QMimeData words;
@@ -538,7 +533,6 @@ TEST_F(WindowTest, AnIndexThatIsCutWhileItIsOpenIsReported) {
   ASSERT_TRUE(Until([&] { return window.strip()->error(); }));
   EXPECT_TRUE(window.strip()->text().contains("changed or was truncated while it was open"))
       << window.strip()->text().toStdString();
-  // Every view draws what it can still read.
   for (int tab = 0; tab < window.tabs()->count(); ++tab) {
     window.tabs()->setCurrentIndex(tab);
     window.repaint();
@@ -582,7 +576,6 @@ TEST_F(WindowTest, TheSessionComesBack) {
   EXPECT_EQ(window->tabs()->currentIndex(), 0);
 }
 
-// The state is stored while the window is open, so it survives a closed terminal, a signal or a crash.
 TEST_F(WindowTest, TheSessionComesBackAfterAKill) {
   WindowOptions options;
   options.settings = folder_.filePath("viewer.ini");
@@ -664,11 +657,10 @@ TEST_F(WindowTest, WritesPicturesAndTables) {
       EXPECT_TRUE(format != "csv" || QString::fromUtf8(bytes) == view->Csv());
     }
   }
-  // Every picture has a text equivalent.
   for (const char* name : {"Answer", "Matrix", "Wait-for graph"})
     EXPECT_TRUE(ExportFormats(window->view(name)).contains("csv")) << name;
   View* matrix = window->view("Matrix");
-  // If the disk stores only a part, no partial file is left, and the earlier file is unchanged.
+  // A partial write leaves no partial file, and keeps the earlier file.
   {
     rlimit before = {};
     getrlimit(RLIMIT_FSIZE, &before);

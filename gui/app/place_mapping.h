@@ -6,14 +6,14 @@
 
 namespace lockstep::gui {
 
-// Finds communicators by identity, otherwise by a unique name, and operations by rank, communicator and number. Drops
-// what `to` does not contain. With `same` (the same files, maybe more of them), keeps viewports; otherwise keeps only
-// selection, filters, mode and grouping.
+// Finds communicators by ID, otherwise by a unique name, and operations by rank, communicator and number. Drops what
+// `to` does not contain. With `same` (the same files, maybe more of them), keeps the visible parts; otherwise keeps
+// only selection, filters, mode and grouping.
 Place MapPlace(const Document& from, const Document& to, const Place& place, bool same);
 
-// Maps the visible part of a picture. A communicator's columns map by sequence number. The last calls, and times, map
-// by their distance from the end, because jobs stall there. If the numbers of rows differ, rows map by relative
-// position. `place` is in `from`; `there` is the result of MapPlace.
+// Maps the visible part of a picture. Columns of communicator mode map by sequence number. Columns of job mode, and
+// times, map by their distance from the end, because jobs stall at the end. If the numbers of rows differ, rows map by
+// relative position. `place` is in `from`; `there` is the result of MapPlace.
 Viewport MapMatrix(const Document& from, const Document& to, const Place& place, const Place& there);
 Viewport MapTimeline(const Document& from, const Document& to, const Viewport& shown);
 

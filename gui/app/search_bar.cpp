@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kDebounceMs = 120;
 
-// The document's communicators, by name; stores nothing.
 class CommNames : public QAbstractListModel {
  public:
   using QAbstractListModel::QAbstractListModel;

@@ -1,4 +1,4 @@
-// The search box, the fields next to it that go to a rank or a communicator, and the filters as chips.
+// The search box, the fields that go to a rank or a communicator, and the filters as chips.
 #pragma once
 
 #include <QAbstractListModel>
@@ -16,7 +16,7 @@
 
 namespace lockstep::gui {
 
-// Searches while the user types, on its own thread; the window never waits for it.
+// Searches on another thread while the user types; the window never waits.
 class SearchBar : public QWidget {
   Q_OBJECT
 
@@ -28,7 +28,7 @@ class SearchBar : public QWidget {
   QString count_text() const { return count_->text(); }
   void Search(const QString& text);  // as if the user had typed it
   void Step(int by);                 // 1 for the next hit, -1 for the previous one
-  // Keeps only ranks that match all of these; ignores and reports an invalid query.
+  // Keeps only ranks that match all filters; ignores and reports an invalid query.
   void SetFilters(const QStringList& filters);
   bool Idle() const { return !search_.busy() && !filter_.busy() && !timer_.isActive(); }
 
@@ -55,12 +55,12 @@ class SearchBar : public QWidget {
   QComboBox* comm_;
   QTimer timer_;
   LatestJob search_, filter_;
-  int step_when_done_ = 0;  // Enter was pressed before the search finished
+  int step_when_done_ = 0;  // taken when the search finishes, because Enter was pressed before; 0: none
   QueryResult result_;
   int64_t at_ = -1;
 };
 
-// One button per filter, which removes it. Hidden without filters.
+// One button per filter; a click removes the filter. Hidden without filters.
 class Chips : public QWidget {
   Q_OBJECT
 

@@ -57,7 +57,7 @@ void Session::SetRecent(const QList<QStringList>& recent) {
 }
 
 void Session::AddRecent(const QStringList& paths) {
-  if (paths.isEmpty() || paths.size() > 200) return;  // a list of thousands of files is not useful in a menu
+  if (paths.isEmpty() || paths.size() > 200) return;  // too many files for a menu
   QList<QStringList> recent = Recent();
   recent.removeAll(paths);
   recent.prepend(paths);

@@ -1,4 +1,4 @@
-// What the viewer remembers between runs: windows, recent incidents, and the user's position in each of them.
+// What the viewer remembers between runs: window layout, recent incidents, and the user's position in each incident.
 #pragma once
 
 #include <QByteArray>
@@ -14,12 +14,12 @@
 
 namespace lockstep::gui {
 
-// Keys are under "v1"; a later, incompatible version uses another prefix. Stored values are untrusted: wrong types and
-// sizes count as missing.
+// Keys are under "v1"; an incompatible later version must use another prefix. Stored values are untrusted: a wrong type
+// or size counts as missing.
 class Session {
  public:
-  // Empty for the user's own settings. With kNothing, it behaves as at the first start, and stores nothing. (Never use
-  // a device: Qt replaces the file that it writes, so root's /dev/null would become a file.)
+  // If `path` is empty, uses the user's settings. With kNothing, reads and stores nothing. (Do not pass a device: Qt
+  // replaces the file that it writes, so root's /dev/null would become a regular file.)
   explicit Session(const QString& path);
   static constexpr char kNothing[] = "nothing";
 
@@ -34,7 +34,7 @@ class Session {
   void Set(const QString& key, const QVariant& value);
   void Forget(const QString& key);
 
-  // The position in the incident with these paths. Stores the communicator's identity instead of its index.
+  // The position in the incident with these paths. Stores the communicator's ID instead of its index.
   struct Remembered {
     Place place;  // with an empty selection and communicators set to -1
     QString matrix_comm;

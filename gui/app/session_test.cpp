@@ -29,7 +29,7 @@ TEST(SessionTest, ThePlaceInEachIncidentIsRemembered) {
   place.filters = QStringList{"rank:1-3", "-host:a,b; c"};
   {
     Session session(folder.filePath("s.ini"));
-    session.SetPlace({"/a"}, place, "id");  // not a recent incident, so not kept
+    session.SetPlace({"/a"}, place, "id");  // not a recent incident, so not stored
     EXPECT_FALSE(session.PlaceOf({"/a"}).found);
     session.AddRecent({"/a", "/b"});
     session.SetPlace({"/a", "/b"}, place, "id");
@@ -39,7 +39,7 @@ TEST(SessionTest, ThePlaceInEachIncidentIsRemembered) {
   EXPECT_TRUE(remembered.found);
   EXPECT_EQ(remembered.place, place);
   EXPECT_EQ(remembered.matrix_comm, "id");
-  // When the entry leaves the list of recent files, its position is forgotten, too.
+  // When the incident leaves the list of recent incidents, its position is also forgotten.
   for (int i = 0; i < Session::kMostRecent; ++i) session.AddRecent({QString("/data/%1").arg(i)});
   EXPECT_FALSE(session.PlaceOf({"/a", "/b"}).found);
 }

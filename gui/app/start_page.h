@@ -1,4 +1,4 @@
-// The window without an incident: how to open one, and recent ones.
+// The window without an incident: how to open an incident, and recent ones.
 #pragma once
 
 #include <QAction>

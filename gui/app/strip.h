@@ -17,7 +17,7 @@ class Strip : public QFrame {
   void ShowProgress(const QString& phase, double fraction, qint64 done, qint64 total);
   // Stays until it is closed or the next load starts.
   void ShowError(const QString& text);
-  void Done();  // a load ended: removes the progress, keeps an error
+  void Done();  // a load ended: hides the progress, keeps an error
   bool error() const { return error_; }
   QString text() const { return label_->text(); }
 

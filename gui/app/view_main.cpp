@@ -89,7 +89,7 @@ absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
 
 int Fail(const std::string& text) { return settings::Complain("view", text, kFailed); }
 
-// Qt ends the program with abort() if it finds no display, so this prints what to do instead.
+// Without a display, Qt ends the program with abort(), so this prints what to do before that.
 void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {
   if (type == QtDebugMsg || type == QtInfoMsg) return;
   if (type != QtFatalMsg) {
@@ -105,7 +105,7 @@ void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {
   _exit(kFailed);
 }
 
-// Milliseconds since the kernel started the program; -1 if unknown.
+// Returns the milliseconds since the kernel started the program; -1 if unknown.
 double SinceStartMs() {
   const std::optional<ProcStat> stat = ReadProcStat(getpid());
   return !stat ? -1 : static_cast<double>(RealtimeNs() - stat->StartedRealNs()) / 1e6;
@@ -131,7 +131,7 @@ void Act(MainWindow* window, const Options& options) {
   }
 }
 
-// Returns false unless the whole picture was written. A full disk stores only the start and reports no error.
+// Returns whether the whole picture was written: a full disk may store only a part and report no error.
 bool SavePng(const QPixmap& picture, const std::string& path) {
   QByteArray bytes;
   QBuffer buffer(&bytes);
@@ -141,7 +141,7 @@ bool SavePng(const QPixmap& picture, const std::string& path) {
   return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.flush();
 }
 
-// Writes what a script requested, once nothing changes any more.
+// Writes what a script requested, once the window is idle.
 void Finish(MainWindow* window, const Options& options) {
   if (!window->Idle()) {
     QTimer::singleShot(5, window, [window, options] { Finish(window, options); });
@@ -157,7 +157,7 @@ void Finish(MainWindow* window, const Options& options) {
       return QApplication::exit(Fail(std::string("standard output: ") + strerror(errno)));
     }
   }
-  // First lays out panes that their contents resized.
+  // Applies pending layout changes of panes first.
   QCoreApplication::sendPostedEvents();
   QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
   if (!options.screenshot.empty() && !SavePng(window->grab(), options.screenshot)) {
@@ -166,7 +166,7 @@ void Finish(MainWindow* window, const Options& options) {
   QApplication::exit(0);
 }
 
-// Shows another incident next to that of `window`, in its own window.
+// When the user compares, opens a window with the incident of `window` and the other one.
 void JoinCompare(MainWindow* window, const WindowOptions& window_options) {
   QObject::connect(window, &MainWindow::CompareWanted, window, [window, window_options](const QStringList& paths) {
     QStringList own;
@@ -225,7 +225,7 @@ int Show(MainWindow* shown, const Options& options, const QElapsedTimer& since_m
         [&](bool opened) {
           if (!opened && options.script()) QApplication::exit(Fail(window.strip()->text().toStdString()));
         },
-        Qt::QueuedConnection);  // the message is already in the strip
+        Qt::QueuedConnection);  // after the message is in the strip
     auto* once = new QObject(&window);
     QObject::connect(&window, &MainWindow::DocumentShown, once, [&window, &options, once] {
       if (window.loading()) return;
@@ -261,7 +261,7 @@ int Main(int argc, char** argv) {
     setenv("QT_QPA_PLATFORM", "offscreen", 1);
   }
   qInstallMessageHandler(OnMessage);
-  // Qt gets only the program's name, because it would parse paths like -style as options.
+  // Qt gets only the program's name; it would parse a path like -style as an option.
   int qt_argc = 1;
   QApplication application(qt_argc, argv);
   QApplication::setApplicationName("lockstep-view");
@@ -293,5 +293,5 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int status = lockstep::gui::Main(argc, argv);
   fflush(nullptr);
-  _exit(status);  // an abandoned thread may still be reading a file
+  _exit(status);  // an abandoned thread may still be reading a file, so no destructors run
 }

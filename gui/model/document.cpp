@@ -22,7 +22,7 @@
 
 namespace lockstep::gui {
 
-// Unmapping an index of gigabytes would block the window for too long.
+// Unmapping an index of several gigabytes on the GUI thread would block the window.
 void Document::Release(Document* document) {
   const QCoreApplication* application = QCoreApplication::instance();
   if (application == nullptr || QThread::currentThread() != application->thread()) {

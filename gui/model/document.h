@@ -54,13 +54,13 @@ class Document {
   // Returns global ranks by member rank, -1 for unknown ones; empty if none is known.
   absl::Span<const int32_t> MembersOf(int32_t comm) const { return index_->members(CommEntry(comm)); }
   Ranks KnownMembers(int32_t comm) const;
-  QString CommName(int32_t comm) const;  // the usual name, or its identity; "?" for none
+  QString CommName(int32_t comm) const;  // the usual name, otherwise the ID; "?" for an invalid index
   absl::Span<const IndexMembership> MembershipsOf(int row) const {
     return index_->memberships().subspan(Entry(row).first_membership, Entry(row).memberships);
   }
-  // Returns the rank's counters in the communicator; null if it is not a member, or unknown.
+  // Returns the rank's counters in the communicator; null if the rank is not a known member.
   const IndexMembership* MembershipOf(int row, int32_t comm) const;
-  // Returns the communicator of that row's operation; -1 if there is none.
+  // Returns the communicator of the operation; -1 if there is none.
   int32_t CommOf(const IndexOp& op) const;
   IndexOp OpAt(int row, int64_t record) const;  // 0 is the rank's oldest
   int64_t OpCount(int row) const { return static_cast<int64_t>(Entry(row).ops); }
@@ -70,7 +70,7 @@ class Document {
   // Whether the communicator's matrix has columns: one per collective, none for sends and receives.
   bool HasColumns(int32_t comm) const;
 
-  // Worst first, in the order of the key `]`. The first selects the verdict's culprits.
+  // Worst first. The key `]` steps through them in this order. The first selects the verdict's culprits.
   int anomaly_count() const { return facts_.anomalies_size(); }
   Selection AnomalyAt(int i) const;
   // Returns the selection for a click on the finding, or on a line of its evidence (-1: the finding itself).

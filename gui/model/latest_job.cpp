@@ -25,7 +25,7 @@ void LatestJob::Start(QObject* context, std::function<Finish(const std::atomic<b
     Finish finish = work(job->cancel);
     const std::scoped_lock lock(job->mutex);
     if (job->cancel) return;
-    // Runs on the thread that cancels, so the flag is still valid there. If the flag is not set, `this` still exists.
+    // Runs on the thread that calls Cancel. If the flag is not set here, `this` still exists.
     auto deliver = [this, job, finish = std::move(finish)] {
       if (job->cancel) return;
       current_.reset();

@@ -1,4 +1,4 @@
-// Work on a pool thread, of which only the newest result counts.
+// Runs work on a pool thread and keeps only the newest result.
 #pragma once
 
 #include <QObject>
@@ -14,7 +14,7 @@ inline bool Stopped(const std::atomic<bool>* cancel) {
   return cancel != nullptr && cancel->load(std::memory_order_relaxed);
 }
 
-// A member of the object that receives the result, created and used on that object's thread.
+// Must be a member of the `context` object, and be created and used on that object's thread.
 class LatestJob {
  public:
   using Finish = std::function<void()>;
@@ -23,10 +23,10 @@ class LatestJob {
   LatestJob(const LatestJob&) = delete;
   LatestJob& operator=(const LatestJob&) = delete;
 
-  // Runs work(cancel) on a pool thread, then passes its result to the thread of `context`, unless Start or Cancel was
-  // called in between. `work` uses only what it captured by value. Nothing runs if `context` is destroyed first.
+  // Runs work(cancel) on a pool thread, then the function that it returned on the thread of `context`, unless Start or
+  // Cancel is called in between. `work` must capture by value. If `context` is destroyed, the result is dropped.
   void Start(QObject* context, std::function<Finish(const std::atomic<bool>& cancel)> work);
-  // Does not wait.
+  // Does not wait for the work to end.
   void Cancel();
   bool busy() const { return current_ != nullptr; }
 

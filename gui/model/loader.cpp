@@ -45,8 +45,8 @@ QString ProblemText(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-// One load, owned by both threads. A file that blocks (a dead network mount) blocks only its thread; the window
-// continues without it.
+// One load, shared by the GUI thread and the loading thread. A file that blocks (a dead network mount) blocks only the
+// loading thread.
 struct Load {
   ViewIndexProgress progress;
   std::mutex mutex;
@@ -103,7 +103,7 @@ struct Result {
 
 Result Work(const std::shared_ptr<Load>& load, const std::vector<std::string>& paths, const ViewIndexOptions& options) {
   Result result;
-  // An index without its source files, which may be elsewhere.
+  // The index alone is opened; the files that it was created from may be missing.
   if (paths.size() == 1 && absl::EndsWith(paths[0], ".lsi")) {
     load->progress.phase = kOpening;
     result.document = Document::Open(paths[0], {QFileInfo(Text(paths[0])).absolutePath().toStdString()});

@@ -1,4 +1,4 @@
-// Opens the given paths on its own thread: finds or creates the index, and reports progress.
+// Opens the given paths on a separate thread: finds or creates the index, and reports progress.
 #pragma once
 
 #include <QObject>
@@ -17,18 +17,17 @@ class Loader : public QObject {
 
  public:
   explicit Loader(QObject* parent = nullptr);
-  ~Loader() override;  // cancels; a thread that is still reading ends on its own, without a report
+  ~Loader() override;  // cancels, and waits at most 2 s for the thread, which then ends on its own
 
   void Open(const QStringList& paths);
-  // Opened and Failed do not follow. Cancelled does, within 100 ms, even while a file is being read.
+  // Emits Cancelled at once if a load was in progress. Opened and Failed do not follow.
   void Cancel();
   bool loading() const;
 
  Q_SIGNALS:
   // "Finding files", "Reading ranks", "Analyzing", "Writing the index", "Opening": fraction 0..1, or -1 if unknown.
   void Progress(const QString& phase, double fraction, qint64 done, qint64 total);
-  // Emitted before the load is complete: the same incident with the data so far. Views show it, and later the complete
-  // one.
+  // The incident with the data read so far, before the load is complete. Views show it until Opened.
   void Partial(lockstep::gui::DocumentPtr document);
   void Opened(lockstep::gui::DocumentPtr document);
   // The problem and how to fix it. The previous document stays visible.

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The reports of a loader, and how long the GUI thread was blocked.
+// What a loader reported, and how long the GUI thread was blocked.
 struct Heard {
   explicit Heard(Loader* loader) {
     QObject::connect(loader, &Loader::Opened, [this](DocumentPtr d) { opened = d; });
@@ -76,7 +76,7 @@ class LoaderTest : public ::testing::Test {
     job.ranks[5].host_fault_at = job.Find(5, "dp", steps - 2);
     job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
     const Bundle bundle = job.Run();
-    // Like the command line, the loader uses what the collector knew.
+    // The loader must read the manifest, as the command line does.
     std::ofstream(folder_ / "incident" / "manifest.json")
         << R"({"format":1,"ranks_expected":8,"known_stalled":true,"stalled_ns":600000000000})";
     for (size_t first = 0; first < 8; first += 2) {
@@ -243,7 +243,7 @@ TEST_F(LoaderTest, IndexesOfSelectedFilesAreCached) {
   std::ofstream(index, std::ios::binary) << "LSINDEX1 nonsense";
   EXPECT_EQ(open(), 8);
   EXPECT_TRUE(IndexReader::Open(index.string()).ok());
-  // The cache cannot be used either, because a file has the name of its folder.
+  // Now the cache is unusable too, because a file has the name of its folder.
   fs::remove_all(folder_ / "cache");
   std::ofstream(folder_ / "cache") << "in the way";
   EXPECT_EQ(open(), 8);

@@ -62,18 +62,19 @@ class Navigator : public QObject {
   const Place& place() const { return place_; }
   const Selection& selection() const { return place_.selection; }
 
-  // A step that Alt+Left undoes. An equal position changes nothing. Emits Changed() once, with the differences.
+  // Go and Select add a step that Alt+Left undoes. An equal position changes nothing. Emits the signals of what
+  // differs.
   void Go(Place place);
   void Select(Selection selection);
-  // Zooming and panning: many small steps in a row are one step to undo.
+  // For zooming and panning: undo treats consecutive calls as one step.
   void Scroll(Place place);
-  // A consequence of the last step, such as a picture that scrolls to the selection; not a separate step.
+  // Changes the current step, for consequences such as a picture that scrolls to the selection.
   void Amend(Place place) { Show(std::move(place)); }
   bool CanGoBack() const { return !back_.empty(); }
   bool CanGoForward() const { return !forward_.empty(); }
   void Back() { GoAlong(&back_, &forward_); }
   void Forward() { GoAlong(&forward_, &back_); }
-  // For another document: forgets everything.
+  // For another document: also clears the history.
   void Reset(Place place = {});
 
  Q_SIGNALS:

@@ -31,11 +31,12 @@ QString Count(int64_t value);
 QString RankList(const Ranks& ranks, int columns = 60);
 // RankList after "rank " or "ranks ".
 QString RanksText(const Ranks& ranks, int columns = 60);
-// Returns a duration; on a time axis, with one more digit.
+// A duration as text. AxisDuration has one more digit.
 QString Duration(int64_t ns);
 QString AxisDuration(double ns);
 
-// A cell of tab-separated text; and a cell of CSV, in which a spreadsheet must not read the text as a formula.
+// TsvCell replaces tabs and line breaks by spaces. CsvCell quotes the text if necessary, and puts ' before text that a
+// spreadsheet would read as a formula.
 QString TsvCell(const QString& text);
 QString CsvCell(const QString& text);
 

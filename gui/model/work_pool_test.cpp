@@ -23,7 +23,7 @@ TEST(WorkPoolTest, PaintingDoesNotWaitForTheWorkers) {
   std::condition_variable changed;
   bool painted = false;
   int running = 0, gave_up = 0;
-  const int count = std::max(QThread::idealThreadCount(), 1) + 1;  // one more than run at once
+  const int count = std::max(QThread::idealThreadCount(), 1) + 1;  // one more than can run at once
   QObject context;
   std::vector<std::unique_ptr<LatestJob>> jobs;
   for (int i = 0; i < count; ++i) {

@@ -34,7 +34,7 @@ inline DocumentPtr Made(const Bundle& bundle) {
   return document.ok() ? *document : nullptr;
 }
 
-// Rank 5's CPU thread is stuck before its fourth data parallel collective.
+// Rank 5's CPU thread is stuck before its data parallel collective in step 4.
 inline DocumentPtr Hang(int tp = 2, int pp = 2, int dp = 2) {
   lockstep::testing::Job job(tp, pp, dp, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
@@ -72,7 +72,7 @@ inline DocumentPtr HungPipeline() {
   return Made(OnHosts(job.Run()));
 }
 
-// A hang in which every name contains markup, reorders lines, and is long.
+// A hang in which every name contains markup and control characters that reorder lines, and is long.
 inline DocumentPtr Hostile() {
   lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
@@ -121,7 +121,7 @@ inline QPalette DarkPalette() {
   return palette;
 }
 
-// Saves a picture of the widget in the folder that LOCKSTEP_GRABS names, for people to look at.
+// Saves a picture of the widget in the folder LOCKSTEP_GRABS, if that is set, for manual inspection.
 inline void Grab(QWidget* widget, const std::string& name) {
   QApplication::processEvents();
   const QPixmap pixmap = widget->grab();

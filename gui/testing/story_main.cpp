@@ -1,7 +1,7 @@
 // viewer_story PATH..: opens each path in the viewer's window, presses the key for the next anomaly, and prints the
 // selection and the status as one JSON object per line. Exit status 1 if a path could not be opened.
-// viewer_story --live PROGRAMS ENDPOINT: the window follows a collector. Prints each incident that it opens by itself,
-// and again when a growing one is complete, until standard input ends. A line on standard input presses the button that
+// viewer_story --live PROGRAMS ENDPOINT: the window follows a collector. Prints each incident that the window opens,
+// and again when its gathering completes, until standard input ends. A line on standard input presses the button that
 // captures an incident.
 #include <QApplication>
 #include <QElapsedTimer>

@@ -12,8 +12,8 @@ namespace lockstep::gui::testing {
 constexpr int64_t kTimedMs = 1'000'000;
 constexpr int64_t kTimedZero = 100'000 * kTimedMs;
 
-// `ranks` ranks, four per host. Each step of 10 ms has an AllReduce of all on stream 0, and a Send from each even rank
-// to the next on stream 1. `missing` issues nothing in the last step; all others are inside it.
+// `ranks` ranks, four per host. Each step of 10 ms has a Send from each even rank to the next rank on stream 1, and an
+// AllReduce of all ranks on stream 0. In the last step, `missing` makes no calls, and the others are in the AllReduce.
 inline Bundle TimedBundle(int ranks, int steps, int missing) {
   Bundle bundle;
   for (const char* name : {"dp", "pp"}) {

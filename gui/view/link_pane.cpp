@@ -94,7 +94,7 @@ void LinkPane::changeEvent(QEvent* event) {
 void LinkPane::keyPressEvent(QKeyEvent* event) {
   const QString link = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter ? FocusedLink() : QString();
   QTextBrowser::keyPressEvent(event);
-  // Following a link loses the focus, so it is restored for the next key.
+  // Following a link removes the focus from the link, so it is set again for the next key.
   if (!link.isEmpty()) FocusLink(link);
 }
 

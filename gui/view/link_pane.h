@@ -1,4 +1,4 @@
-// A page of text with links that work with mouse and keys, used by VerdictPanel and DetailsView.
+// A page of text with links for mouse and keys, used by AnswerView and DetailsView.
 #pragma once
 
 #include <QString>
@@ -8,17 +8,17 @@
 
 namespace lockstep::gui {
 
-// Tab and Enter move between and follow links. Nothing is ever loaded from elsewhere.
+// Tab moves between links, Enter follows a link. Never loads a resource.
 class LinkPane : public QTextBrowser {
   Q_OBJECT
 
  public:
   LinkPane(const QString& name, const QString& description, QWidget* parent);
 
-  // Text from files in `html` must be escaped. Classes: "label", "faint", "alarm", "head", "mono". With `keep`, keeps
-  // the scroll position and the focused link.
+  // Text from files in `html` must be escaped. CSS classes: "label", "faint", "alarm", "head", "mono". With `keep`,
+  // keeps the scroll position and the focused link.
   void Show(const QString& html, bool keep);
-  // Puts the focus on a link; returns false if there is no such link.
+  // Gives the focus to a link; returns false if there is no such link.
   bool FocusLink(const QString& link);
   QString FocusedLink() const;
   // Returns all links in order.
@@ -26,7 +26,7 @@ class LinkPane : public QTextBrowser {
 
  Q_SIGNALS:
   void Followed(const QString& link);
-  // Repaints after the colors changed.
+  // The colors changed, so the owner must call Show again.
   void Recoloured();
 
  protected:

@@ -1,4 +1,4 @@
-// A picture in a view: paints itself, follows palette and font, shows tool tips.
+// A picture inside a view: paints itself, updates when palette or font change, and shows tooltips.
 #pragma once
 
 #include <QPainter>
@@ -15,7 +15,7 @@ class Pane : public QWidget {
  public:
   Pane(const QString& name, const QString& description, QWidget* parent);
 
-  // `whole`: for export, without the cursor.
+  // `whole` is true for exports, which have no cursor.
   virtual void Draw(QPainter* painter, const QSize& size, bool whole) = 0;
 
  protected:

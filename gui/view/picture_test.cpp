@@ -1,5 +1,5 @@
-// Pictures of whole scenes, compared with gui/view/goldens. LOCKSTEP_WRITE_GOLDENS=1 writes them again; check them by
-// eye.
+// Compares pictures of whole scenes with gui/view/goldens. LOCKSTEP_WRITE_GOLDENS=1 writes the goldens again; inspect
+// them.
 #include <gtest/gtest.h>
 
 #include <QApplication>
@@ -165,7 +165,6 @@ TEST_F(MatrixPictureTest, Answer) {
   }
 }
 
-// Twice the pixels: the same picture, but sharper.
 TEST_F(MatrixPictureTest, HighDensity) {
   Show(Open(Stall()));
   QImage once(view_.size(), QImage::Format_RGB32), twice(view_.size() * 2, QImage::Format_RGB32);

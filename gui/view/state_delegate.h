@@ -1,4 +1,4 @@
-// Draws the mark of a state before a cell's text, with the color, hatch and sign of the pictures.
+// Draws the color, hatch and sign of a state before a cell's text.
 #pragma once
 
 #include <QStyledItemDelegate>
@@ -14,7 +14,8 @@ void DrawStateMark(QPainter* painter, const QRect& square, const Theme& theme, V
 
 class StateDelegate : public QStyledItemDelegate {
  public:
-  // `role` provides the ViewState, 0 for none. `marked` has the rows that are selected elsewhere; it may be empty.
+  // `role` provides the ViewState, 0 for none. `marked` returns whether a row is selected in another view; it may be
+  // empty.
   StateDelegate(int role, std::function<bool(const QModelIndex&)> marked, QObject* parent)
       : QStyledItemDelegate(parent), role_(role), marked_(std::move(marked)) {}
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;

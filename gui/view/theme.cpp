@@ -3,9 +3,9 @@
 namespace lockstep::gui {
 namespace {
 
-// Hues after Okabe and Ito, adjusted until the states are distinguishable for deuteranopes, protanopes and tritanopes
-// (theme_test.cpp checks the distances). Faults also differ from everything else by lightness: dark on a light window,
-// bright on a dark one.
+// Hues based on Okabe and Ito, adjusted so that deuteranopes, protanopes and tritanopes can distinguish the states
+// (theme_test.cpp checks the distances). Faults also differ from all other states in lightness: dark in a light window,
+// bright in a dark one.
 Theme MakeLight() {
   Theme theme;
   auto set = [&](ViewState state, const char* fill, const char* ink, char glyph, Qt::BrushStyle hatch = Qt::NoBrush) {

@@ -15,8 +15,8 @@ struct StateStyle {
   QColor fill;
   QColor ink;   // for a sign or hatch on `fill`, with a contrast of at least 3:1
   QChar glyph;  // drawn in cells of at least 10 pixels; a space for none
-  Qt::BrushStyle hatch =
-      Qt::NoBrush;  // in addition to the fill, so that "no data" is never mistaken for a proven fault
+  // In addition to the fill, so that "no data" is not mistaken for a fault.
+  Qt::BrushStyle hatch = Qt::NoBrush;
 };
 
 struct Theme {
@@ -27,7 +27,7 @@ struct Theme {
   const StateStyle& Of(ViewState state) const { return states[static_cast<size_t>(state)]; }
 };
 
-// Qt 6.4 does not report a dark desktop, so the window's own lightness decides.
+// Qt 6.4 does not report a dark desktop, so the lightness of the window color decides.
 bool IsDark(const QPalette& palette);
 const Theme& LightTheme();
 const Theme& DarkTheme();

@@ -69,7 +69,8 @@ Triple Seen(const QColor& color, const Vision& vision) {
 
 double Distance(const Triple& a, const Triple& b) { return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]); }
 
-// Any two states can be neighbors. 2.3 is just noticeable; patches of a few pixels need several times that.
+// Any two states can be adjacent. A distance of 2.3 is just noticeable; patches of a few pixels need several times as
+// much.
 TEST(ThemeTest, ColorBlindReadersCanDistinguishStates) {
   auto fault = [](size_t s) { return s >= static_cast<size_t>(ViewState::kFailed); };
   for (const Theme* theme : {&LightTheme(), &DarkTheme()}) {

@@ -1,5 +1,5 @@
-// Converts between cells of a picture and pixels of the screen. Values without a widget: pixels are real numbers from
-// the picture's top left, and cell i covers [i, i + 1).
+// Converts between cells of a picture and pixels, without a widget. Pixels are real numbers from the picture's top
+// left; cell i covers [i, i + 1).
 #pragma once
 
 #include <QString>
@@ -13,8 +13,8 @@
 
 namespace lockstep::gui {
 
-// One axis: `cells` of content on `pixels` of screen. Always valid: never zoomed out beyond all content, never in
-// beyond `nearest` pixels per cell, never scrolled beyond the ends.
+// One axis: `cells` of content on `pixels` of screen. Limits hold after every call: the content fills the screen if it
+// can, a cell has at most `nearest` pixels, and scrolling stops at the ends.
 class ViewAxis {
  public:
   ViewAxis() = default;
@@ -66,7 +66,7 @@ class ViewAxis {
     if (!(last > first) || !std::isfinite(first) || !std::isfinite(last) || pixels_ <= 0) return Fit();
     scale_ = std::clamp(pixels_ / (last - first), least(), nearest_);
     first_ = (first + last) / 2 - pixels_ / scale_ / 2;
-    // The requested part starts where requested, if the limits allow it.
+    // Within the limits, the requested part starts at `first`.
     if (scale_ >= pixels_ / (last - first)) first_ = first;
     Clamp();
   }
@@ -74,7 +74,7 @@ class ViewAxis {
     first_ = cell - pixels_ / scale_ / 2;
     Clamp();
   }
-  // The same picture on a screen with `ratio` times as many pixels.
+  // Returns the same axis for a screen with `ratio` times as many pixels.
   ViewAxis Magnified(double ratio) const {
     ViewAxis out = *this;
     if (!(ratio > 0)) return out;
@@ -109,7 +109,7 @@ struct ViewTransform {
   ViewTransform(double columns, double lines, double width, double height)
       : x(columns, width, kWidest, kNearest), y(lines, height, kTallest, kNearest) {}
 
-  // An axis that is completely visible is not set.
+  // The range of a completely visible axis is empty.
   Viewport viewport() const {
     Viewport out;
     if (!x.fits()) out.x0 = x.first(), out.x1 = x.first() + x.pixels() / x.scale();

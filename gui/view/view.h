@@ -1,4 +1,4 @@
-// What all pictures and tables of the window have in common: copy, export, a name.
+// The base class of all pictures and tables of the window.
 #pragma once
 
 #include <QLineEdit>
@@ -13,15 +13,15 @@
 
 namespace lockstep::gui {
 
-// What a screen reader says about a widget.
+// Sets what a screen reader says about a widget.
 inline void Announce(QWidget* widget, const QString& name, const QString& description) {
   widget->setAccessibleName(name);
   widget->setAccessibleDescription(description);
 }
 
-// A view shows one document at one navigator's position, and never calls another view. Created and used on the window's
-// thread. Heavy work goes to a LatestJob or the view's own pool (work_pool.h explains why not Qt's). The result comes
-// back in a queued call, which checks that the document is still the same.
+// Shows one document at one navigator's position, and never calls another view. Created and used on the GUI thread.
+// Long work runs in a LatestJob or in the view's own pool (work_pool.h explains why not in Qt's). A queued call returns
+// the result, and checks that the document is still the same.
 class View : public QWidget {
   Q_OBJECT
 
@@ -32,11 +32,11 @@ class View : public QWidget {
     setAccessibleName(name);
   }
 
-  // Null if nothing is open. Also called with partial documents while loading.
+  // `document` is null if nothing is open, and may be partial while loading.
   virtual void SetDocument(DocumentPtr document) = 0;
-  // Returns the view's selection as tab-separated text; empty if there is nothing to copy.
+  // Returns the selection in this view as tab-separated text; empty if there is nothing to copy.
   virtual QString CopyText() const { return {}; }
-  // Returns everything that the view lists, as CSV; empty if it has no such form.
+  // Returns all rows of the view as CSV; empty if it has no such form.
   virtual QString Csv() const { return {}; }
   // Draws the view at any size, for PNG and SVG. Returns false if it has no picture.
   virtual bool Paint(QPainter* painter, const QSize& size) { return (void)painter, (void)size, false; }
@@ -45,10 +45,10 @@ class View : public QWidget {
   virtual void ZoomRows(double factor) { (void)factor; }  // zooms only the axis of ranks or lanes
   // Moves the view by these shares of the visible part.
   virtual void Pan(double right, double down) { (void)right, (void)down; }
-  virtual void Fit() {}  // shows all of it
+  virtual void Fit() {}  // shows all contents
   virtual void CentreOnSelection() {}
   virtual void ZoomToSelection() { CentreOnSelection(); }
-  // The view has finished its computations and shows the selection. Tests wait for it.
+  // Whether the view has finished its computations and shows the selection. Tests wait for this.
   virtual bool Idle() const { return true; }
 
  protected:

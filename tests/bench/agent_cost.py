@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what the agent costs while 8 ranks train on this host: CPU of a core, memory and heartbeat bytes."""
+"""Prints the cost of the agent while 8 ranks train on this host: CPU of a core, memory and heartbeat bytes."""
 import argparse
 import os
 import shutil

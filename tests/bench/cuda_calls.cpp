@@ -1,5 +1,5 @@
-// Measures what the recorder adds to a CUDA call of a runtime that does nothing: nanoseconds of processor time on one
-// thread. Run it with and without the recorder preloaded.
+// Measures what the recorder adds to calls of a CUDA runtime that does nothing: nanoseconds of CPU time on one thread.
+// Run it with and without the recorder preloaded.
 //   recorder_cuda_calls CALLS
 #include <algorithm>
 #include <cstdint>

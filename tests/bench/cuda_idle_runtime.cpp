@@ -1,5 +1,4 @@
-// A CUDA runtime that does nothing, with the part of its driver that it needs, so that benchmarks measure the
-// recorder's share of each call.
+// A CUDA runtime that does nothing, and the needed part of a driver, so that benchmarks measure only the recorder.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// Measures what detection costs a collector. Every host sends one heartbeat per second to the merged progress, the
+// Measures the cost of detection in a collector. Every host sends one heartbeat per second to the merged progress, the
 // desync watch and the detector. Then a stall makes every communicator late. Prints one line for each size.
 //   detection_bench [RANKS...]     default 1024 8192 24576 98304
 #include <time.h>
@@ -39,8 +39,8 @@ struct Place {
   std::vector<int32_t> ranks;  // ranks of this host
 };
 
-// The communicators of a host's ranks: twelve within the host, one with all ranks, and for each local rank a series
-// with that rank on every host, over ever smaller parts of the cluster.
+// The communicators of a host's ranks: twelve inside the host, one with all ranks, and for each local rank a series
+// with the same local rank of other hosts, over smaller and smaller parts of the cluster.
 std::vector<Place> PlacesOf(int host, int hosts) {
   std::vector<Place> places;
   std::vector<int32_t> all;
@@ -105,7 +105,7 @@ void Bench(int ranks) {
   const double moving = (CpuSeconds() - start) / kSeconds;
   const size_t a_second = beats / kSeconds;
   const double memory = Mebibytes();
-  // One host falls behind on all its communicators; then nothing moves.
+  // One host falls behind in all its communicators; then nothing moves.
   busiest_tick = 0;
   issued += 64;
   second(false, hosts / 2);

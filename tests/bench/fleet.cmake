@@ -1,4 +1,4 @@
-# Many simulated agents, relays and the collector. `ninja bench-fleet` runs all sizes (an hour); see fleet.py --help for
+# Measures many simulated agents with real relays and a real collector. `ninja bench-fleet` runs all sizes (an hour); `fleet.py --help` shows options for
 # shorter runs.
 if(NOT TARGET lockstep_collector_agent OR NOT TARGET lockstep-collector)
   return()
@@ -12,7 +12,7 @@ target_link_libraries(fleet_synthetic PUBLIC lockstep_collector_agent lockstep_c
 add_executable(fleet_agents EXCLUDE_FROM_ALL fleet/fleet_agents.cpp)
 lockstep_common(fleet_agents)
 target_link_libraries(fleet_agents PRIVATE fleet_synthetic PkgConfig::FLEET_ZMQ)
-# Measures only the root's steps.
+# Measures only the steps of the root collector.
 add_executable(fleet_root EXCLUDE_FROM_ALL fleet/fleet_root.cpp)
 lockstep_common(fleet_root)
 target_link_libraries(fleet_root PRIVATE fleet_synthetic)

@@ -1,5 +1,5 @@
-# Flight Recorder dumps of a large job, and how fast they are analyzed (tests/bench/performance.py). The commands of a
-# page run them, so tests need them.
+# Writes Flight Recorder dumps of a large job, which tests/bench/performance.py analyzes. Commands on a page of the docs use the program, so it belongs to the
+# tests.
 if(NOT LOCKSTEP_TESTS)
   set(as_asked EXCLUDE_FROM_ALL)
 endif()

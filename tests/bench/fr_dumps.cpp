@@ -31,7 +31,7 @@ struct Options {
 };
 
 constexpr int32_t kTensor = 8, kPipeline = 8;
-constexpr int kVariants = 7, kSharedFrames = 8;  // a step's calls come in turn from this many locations in the program
+constexpr int kVariants = 7, kSharedFrames = 8;  // a step's calls come from this many code locations in turn
 constexpr int64_t kFirstRecord = 90'000;
 constexpr int64_t kBirth = 1'758'610'505'932'198'356;
 
@@ -46,7 +46,7 @@ struct Frame {
   int line;
 };
 
-// One record of a dump. Each rank adds its times and numbers.
+// One record of a dump; each rank adds its own times and numbers.
 struct Entry {
   int group;
   const char* op;
@@ -63,7 +63,7 @@ std::vector<Group> GroupsOf(int32_t rank, int32_t ranks) {
   layout.pp = std::max(1, std::min(kPipeline, ranks / layout.tp));
   layout.dp = std::max(1, ranks / (layout.tp * layout.pp));
   std::vector<Group> groups;
-  int32_t made = 0;  // number of groups in earlier families; PyTorch numbers groups in order of creation
+  int32_t made = 0;  // number of groups in earlier families, because PyTorch numbers groups in order of creation
   for (const auto& [family, desc] :
        {std::pair(Family::kWorld, "default_pg"), std::pair(Family::kTp, "TENSOR_MODEL_PARALLEL_GROUP"),
         std::pair(Family::kPp, "PIPELINE_MODEL_PARALLEL_GROUP"),
@@ -75,8 +75,8 @@ std::vector<Group> GroupsOf(int32_t rank, int32_t ranks) {
   return groups;
 }
 
-// Returns `frames` frames, innermost first: PyTorch's wrappers, locations that differ between sites, and the training
-// loop, which all stacks share.
+// Returns `frames` frames, innermost first: PyTorch's wrappers, code locations that depend on the site, and the
+// training loop, which all stacks share.
 std::vector<Frame> StackOf(int site, int frames) {
   static const char* const kWrappers[] = {"all_reduce", "wrapper", "_reduce"};
   static const char* const kOuter[] = {"forward", "forward_step",  "train_step", "train",
@@ -350,8 +350,7 @@ template <typename Writer>
 void WriteDump(int32_t rank, const Options& options, Writer* out) {
   std::vector<Group> groups = GroupsOf(rank, options.ranks);
   const std::vector<Entry> step = StepOf(groups, options.p2p, rank);
-  // The first stored entry begins a step. All steps are complete, except for the last all_reduce of the rank that skips
-  // it.
+  // The first stored entry begins a step. All steps are complete, except that `missing` skips the last all_reduce.
   const auto size = static_cast<int64_t>(step.size());
   const int64_t steps = (options.entries + size - 1) / size;
   const int64_t earlier = kFirstRecord / size;

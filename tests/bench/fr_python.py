@@ -16,7 +16,7 @@ def main():
         sys.exit(__doc__)
     folder = sys.argv[2]
     names = sorted(name for name in os.listdir(folder) if not name.endswith(".json"))
-    gc.disable()  # as other analyzers do: millions of small objects, no cycles
+    gc.disable()  # like other analyzers, because there are millions of small objects and no cycles
     size = entries = 0
     begin = time.monotonic()
     for name in names:

@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the tables of results/analysis-speed.md: writes dumps of large jobs, analyzes them, and prints the cost as
-Markdown.
+"""Measures results/analysis-speed.md: writes dumps of large jobs, analyzes them, and prints the cost as Markdown tables.
 
-performance.py --build build-release [--runs 5] [--folder build-release/bench/data] [--only own|growth|flight-recorder]
-[--smaller N]
+performance.py --build build-release [--runs 5] [--folder build-release/bench/data] [--only own|growth|flight-recorder] [--smaller N]
 
-Needs the targets fr_dumps, scale_dumps and lockstep-analyze (LOCKSTEP_BENCH=ON). Needs 1.5 GB in the
-folder at a time: each kind of dumps is removed before the next is written. --smaller divides the number of ranks for a
-quick trial.
+Needs the targets fr_dumps, scale_dumps and lockstep-analyze (LOCKSTEP_BENCH=ON), and 1.5 GB in the folder at a time: each kind of dumps is removed before
+the next is written. --smaller divides the number of ranks, for a quick trial.
 """
 import argparse
 import datetime
@@ -33,7 +30,7 @@ def processor():
 
 
 def warm(folder):
-    """Reads all files, so that they are in the page cache. Returns their number and bytes."""
+    """Reads all files into the page cache. Returns their number and total bytes."""
     files = size = 0
     for here, _, names in os.walk(folder):
         for name in names:
@@ -45,7 +42,7 @@ def warm(folder):
 
 
 def measured(name, command, runs, files, size):
-    """Returns a row of the table for the fastest of several runs."""
+    """Returns a table row for the fastest of several runs."""
     taken = []
     for _ in range(runs):
         began = time.monotonic()

@@ -1,4 +1,4 @@
-// Measures the cost of reading a ring: the digest that an agent reads many times a second, and the entire file.
+// Measures the cost of reading a ring: the digest, which an agent reads many times a second, and the entire file.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -40,8 +40,8 @@ double Median(int fd, bool digest) {
   return times[50];
 }
 
-// Measures a ring like that of a rank in a job with some parallelism: several used communicators with peers, and one
-// full event ring.
+// Measures a ring like that of a rank in a job with model parallelism: communicators with peers and calls, and one full
+// event ring.
 int Run(int communicators) {
   constexpr uint64_t kBytes = ring::kDefaultFileBytes;
   const int fd = memfd_create("ring", MFD_CLOEXEC);

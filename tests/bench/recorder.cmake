@@ -23,7 +23,7 @@ add_executable(recorder_calls EXCLUDE_FROM_ALL recorder_calls.cpp)
 lockstep_common(recorder_calls NO_SANITIZE)
 target_compile_options(recorder_calls PRIVATE -O2)
 target_link_libraries(recorder_calls PRIVATE recorder_idle_nccl recorder_idle_cudart recorder_idle_cuda Threads::Threads)
-# Lets the stand-ins replace the idle libraries (LD_LIBRARY_PATH comes first).
+# LD_LIBRARY_PATH must take precedence, so that stand-ins can replace the idle libraries.
 target_link_options(recorder_calls PRIVATE -Wl,--no-as-needed -Wl,--enable-new-dtags)
 
 add_executable(recorder_bench EXCLUDE_FROM_ALL recorder_bench.cpp $<TARGET_OBJECTS:lockstep_recorder_core>)

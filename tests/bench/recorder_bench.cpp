@@ -1,6 +1,6 @@
-// Measures what the recorder costs a CPU thread and prints Markdown tables. They show the processor time of a ring
-// write, and for each GPU mode the time added to each call. The NCCL and CUDA called do nothing; with a folder of
-// stand-ins, those are measured too. Other tables show memory and the time of the first call. All numbers are medians.
+// Measures what the recorder costs a CPU thread and prints Markdown tables: the CPU time of a ring write, and for each
+// GPU mode the time added to each call of an NCCL and CUDA that do nothing, and of the stand-ins if their folder is
+// given. Other tables show memory and the time of the first call. All numbers are medians.
 //   recorder_bench CALLS_PROGRAM LIBLOCKSTEP RING_FOLDER [STANDIN_FOLDER]
 #include <dirent.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ double ThreadCpuNs() {
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-// Measures the write of one slot with a time stamp: the minimum cost of every record.
+// Measures the write of one slot with a time stamp, the minimum cost of every record.
 double WriteNs(int threads) {
   constexpr int kRuns = 11, kWrites = 1000000;
   std::vector<double> results(static_cast<size_t>(threads) * kRuns);
@@ -91,7 +91,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Measures one reading of the clock that stamps records.
+// Measures one reading of the clock for time stamps.
 double ClockNs() {
   constexpr int kRuns = 11, kReads = 1000000;
   std::vector<double> results;
@@ -108,8 +108,8 @@ double ClockNs() {
 struct Bench {
   std::string program, library, folder, standin;
 
-  // Runs the call program and returns the number that it prints. `settings` are environment variables. Without
-  // `recorded`, the recorder is not loaded.
+  // Runs the call program and returns the number that it prints. `settings` are environment variables. The recorder is
+  // loaded only if `recorded` is true.
   double Once(const std::string& kind, int threads, int calls, const std::string& settings, bool recorded,
               bool on_standin) const {
     std::string command = settings + " LOCKSTEP_BUDGET=off LOCKSTEP_DIR='" + folder + "' ";
@@ -125,8 +125,8 @@ struct Bench {
     }
     return number;
   }
-  // Measures what the recorder adds. Runs with and without the recorder alternate, so that both see the same machine
-  // state.
+  // Measures what the recorder adds. Runs with and without the recorder alternate, so that changes of the machine's
+  // state affect both.
   double Added(const std::string& kind, int threads, int calls, const std::string& settings, bool on_standin = false,
                double* plain_ns = nullptr) const {
     std::vector<double> plain, recorded;
@@ -209,10 +209,10 @@ void Sizes(const Bench& bench) {
   }
   struct stat info {};
   if (stat(bench.library.c_str(), &info) != 0) info.st_size = 0;
-  // The minimum of many elapsed times, because other load only adds to them.
+  // Takes the minimum of many elapsed times, because other load can only increase them.
   std::vector<double> plain, recorded, plain_cpu, recorded_cpu;
   for (int i = 0; i < 21; ++i) {
-    // The job's own folder, because the recorder would search a shared folder for files of earlier processes.
+    // A new folder, because the recorder would search an old one for files of earlier processes.
     std::filesystem::remove_all(bench.folder);
     plain.push_back(bench.Once("first", 1, 1, "", false, false));
     recorded.push_back(bench.Once("first", 1, 1, "", true, false));

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Counts the instructions the recorder adds to one call, with callgrind. Comparing two run lengths removes the set-up.
+# Counts the instructions that the recorder adds to a call, with callgrind. The difference of a long and a short run excludes the start-up.
 #   recorder_callgrind.sh BUILD_FOLDER
 set -eu
 build=${1:?usage: recorder_callgrind.sh BUILD_FOLDER}

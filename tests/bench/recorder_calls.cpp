@@ -1,6 +1,6 @@
-// Calls an NCCL or CUDA many times from some threads and prints nanoseconds of processor time per call. Run it with and
-// without the recorder preloaded. The default libraries do nothing. With the stand-ins in LD_LIBRARY_PATH, the program
-// calls the stand-ins.
+// Calls NCCL or CUDA many times on several threads and prints nanoseconds of CPU time per call. Run it with and without
+// the recorder preloaded. The default libraries do nothing; with the stand-ins in LD_LIBRARY_PATH, the program calls
+// these.
 //   recorder_calls KIND THREADS CALLS      prints the median of the runs, one number
 //   KIND: collective
 //         group             16 sends and receives
@@ -89,7 +89,7 @@ struct Work {
   }
 };
 
-// Returns the memory of this process alone: all pages except those of files and shared memory.
+// Returns the private memory of this process: all pages except those of files and shared memory.
 long PrivateKib() {
   FILE* file = std::fopen("/proc/self/status", "r");
   char line[256];

@@ -1,5 +1,5 @@
-// A GPU driver and CUDA runtime that do nothing and allocate nothing, so that benchmarks and tests see only the
-// recorder's work: streams are always idle, values are written at once, and events complete when they are recorded.
+// A GPU driver and a CUDA runtime that do and allocate nothing, so that benchmarks and tests see only the recorder.
+// Streams are always idle, values are written at once, and events complete when they are recorded.
 #include <cstddef>
 #include <cstdint>
 
@@ -74,7 +74,6 @@ API int cuEventElapsedTime_v2(float* ms, void*, void*) {
 }
 API int cuStreamWaitEvent(void*, void*, unsigned) { return 0; }
 
-// The runtime's functions, which return at once.
 API int cudaEventRecord(void*, void*) { return 0; }
 API int cudaStreamWaitEvent(void*, void*, unsigned) { return 0; }
 API int cudaStreamSynchronize(void*) { return 0; }

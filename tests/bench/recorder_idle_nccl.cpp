@@ -1,5 +1,5 @@
-// An NCCL that does nothing, so that a benchmark sees only the recorder's cost. Like the real library, each operation
-// calls ncclCommGetAsyncError.
+// An NCCL that does nothing, so that benchmarks see only the recorder. Like in the real library, each operation calls
+// ncclCommGetAsyncError.
 #include "tests/support/stub_nccl.h"
 
 API int ncclCommSplit(Comm* parent, int, int, Comm** comm, void*) {

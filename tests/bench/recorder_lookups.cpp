@@ -1,4 +1,4 @@
-// Measures the cost of a dlsym lookup, with the recorder's hook if it is preloaded.
+// Measures a dlsym lookup; if the recorder is preloaded, this includes its hook.
 //   recorder_lookups LIBNCCL [LABEL]
 #include <dlfcn.h>
 #include <time.h>
@@ -16,7 +16,7 @@ int64_t ProcessNs() {
   return time.tv_sec * int64_t{1000000000} + time.tv_nsec;
 }
 
-// Returns the median over batches, in nanoseconds per lookup.
+// Returns nanoseconds per lookup, the median of all batches.
 double Cost(void* handle, const char* name, int calls) {
   std::vector<double> batches;
   for (int batch = 0; batch < 41; ++batch) {

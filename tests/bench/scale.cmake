@@ -1,4 +1,4 @@
-# Lockstep's own dumps of large jobs (tests/bench/performance.py analyzes them).
+# Writes Lockstep's own dumps of large jobs, which tests/bench/performance.py analyzes.
 if(NOT LOCKSTEP_TESTS)
   set(as_asked EXCLUDE_FROM_ALL)
 endif()

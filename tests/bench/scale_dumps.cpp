@@ -1,4 +1,4 @@
-// Writes the dumps of a large job (scale_job.h) as its agents would: one .lsd file per node.
+// Writes the dumps of a large job (scale_job.h) as its agents would: one .lsd file for each node.
 #include <sys/stat.h>
 
 #include <algorithm>

@@ -16,7 +16,7 @@ using ring::CallKind;
 
 constexpr int kMicrobatches = 16;
 constexpr int64_t kSteps = 1000;  // steps completed before the last step
-constexpr int kAhead = 6;         // calls that a CPU thread issues ahead of its GPU
+constexpr int kAhead = 6;         // calls that a CPU thread is ahead of its GPU
 constexpr int64_t kNow = 86'400'000'000'000, kCallNs = 41'000, kStallNs = 600'000'000'000;
 
 constexpr int kTp = ScaleOptions::kTp;
@@ -29,7 +29,7 @@ struct ScaleJob::Impl {
         dp_(options.ranks / kTp / options.pp),
         programs_(LargeJobPrograms(options.pp, kMicrobatches)) {
     layout_.tp = kTp, layout_.pp = options.pp, layout_.dp = dp_;
-    // Without a stall the GPUs have completed the entire step.
+    // Without a stall, the GPUs have completed the entire step.
     if (!Stalls()) {
       for (const StageProgram& program : programs_) stalled_.here.push_back(program.length());
       stalled_.elsewhere = stalled_.here;
@@ -117,7 +117,7 @@ struct ScaleJob::Impl {
     const bool has_embedding = options_.pp > 1 && (stage == 0 || stage + 1 == options_.pp);
     const uint32_t comm_of[] = {1, static_cast<uint32_t>(2 + 3 * t), static_cast<uint32_t>(3 + 3 * t),
                                 static_cast<uint32_t>(4 + 3 * t), 0};
-    // In TP, PP, DP, embedding, world.
+    // The member rank in the tensor, pipeline, data, embedding and world group.
     const int place[] = {t, stage, Replica(number), stage == 0 ? 0 : 1, number};
     for (int i = 0; i < 5; ++i) {
       Membership m;
@@ -131,7 +131,8 @@ struct ScaleJob::Impl {
       m.issued = m.launched = m.started = m.completed = kNone;
       if (i != 3 || has_embedding) rank.memberships.push_back(std::move(m));
     }
-    const uint32_t membership_of[] = {0, 2, 3, has_embedding ? 4u : 3u, 1, 1, 1, 1};  // membership of each lane
+    const uint32_t membership_of[] = {0, 2, 3, has_embedding ? 4u : 3u, 1, 1, 1, 1};  // index of the membership for
+                                                                                      // each lane
 
     std::vector<int64_t> total(kLanes), gone(kLanes);
     int64_t tickets[kLaneStreams] = {};
@@ -231,8 +232,8 @@ struct ScaleJob::Impl {
     if (sends > 0 || recvs > 0) m->peers.push_back({peer, sends, recvs});
   }
 
-  // Returns the position of the call that differs: the tensor-parallel call that is `depth` records old, or the next
-  // older one.
+  // Returns the position of the call that differs: the tensor-parallel call that is `depth` records old, otherwise the
+  // next older one.
   int64_t OddAt(int64_t issued) const {
     const auto& program = programs_[Stage(Odd())];
     int64_t at = std::max<int64_t>(0, issued - options_.depth);

@@ -1,5 +1,5 @@
 // The large job of tests/jobmodel as its agents would see it, with full rings. The last step of the faulty replica is
-// simulated until nothing moves; all earlier calls are written as completed. Shares no code with the engine.
+// simulated until nothing moves; all earlier calls are completed. Shares no code with the engine.
 #pragma once
 
 #include <memory>
@@ -18,21 +18,21 @@ struct ScaleOptions {
   Fault fault = kStall;
   bool marks = true;
 
-  // Parses "--ranks" with its value and similar options. Returns false for any other option.
+  // Takes the value of an option such as "--ranks". Returns false for any other option.
   bool Take(std::string_view name, const char* value);
   bool Sound() const { return pp >= 1 && records >= 1 && ranks >= kTp * pp && ranks % (kTp * pp) == 0; }
 };
 constexpr char kScaleUsage[] =
     "--ranks N [--records 2048] [--pp 16] [--fault none|stall|mismatch|both] [--depth 1500] [--marks full|off]";
 
-// Immutable, so any thread may use an object.
+// Immutable; thread-safe.
 class ScaleJob {
  public:
   explicit ScaleJob(const ScaleOptions& options);
   ~ScaleJob();
   int nodes() const;
-  // Returns a node's ranks and their communicators. Each rank has the newest `records` operations that it recorded, and
-  // counts the others as not loaded.
+  // Returns a node's ranks and their communicators. Each rank has its newest `records` operations; the others count as
+  // not loaded.
   Bundle Node(int node, int records) const;
 
  private:

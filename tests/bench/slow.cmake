@@ -1,4 +1,4 @@
-# Measures how often healthy jobs are called slow, and how often stragglers are found. `bench/slow_table` prints the table; a sample is a test.
+# Measures how often healthy jobs are called SLOW, and how often stragglers are found. `bench/slow_table` prints the table; a sample of it is a test.
 if(LOCKSTEP_TESTS AND TARGET lockstep_corpus)
   add_executable(slow_table slow/slow_table.cpp slow/jobs.cpp)
   lockstep_common(slow_table)

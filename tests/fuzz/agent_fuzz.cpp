@@ -1,6 +1,6 @@
-// Plays malicious agents that send well-formed messages. An input is a series of messages to a collector, each with
-// type and sender (one byte each), time since the previous one (one byte, tenths of a second), length (three bytes,
-// little endian) and body. The corpus starts with real messages from a hung job's agents.
+// Plays malicious agents that send well-formed messages to a collector. An input is a series of messages, each with
+// type and sender (one byte each), time since the previous message (one byte, tenths of a second), length (three bytes,
+// little endian) and body. The corpus starts with real messages of the agents of a hung job.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr wire::Type kTypes[] = {wire::Type::kHello,  wire::Type::kHeartbeat, wi
                                  wire::Type::kStacks, wire::Type::kChunk,     wire::Type::kBye};
 
 const std::string& Folder() {
-  // Never destroyed, because the folder is used until the process ends.
+  // Never destroyed, because an atexit handler uses it.
   static const std::string& folder = *new std::string([] {
     std::string path = "/dev/shm/lockstep-agent-fuzz-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {
@@ -42,7 +42,7 @@ const std::string& Folder() {
   return folder;
 }
 
-// Does all work immediately and sends nothing.
+// Runs all actions of the core immediately and sends nothing.
 class Collector : public CoreActions {
  public:
   Collector() {
@@ -125,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   collector.Tick(kTicksAfter);
   fuzz_accepted += collector.counters().heartbeats > 0 ? 1 : 0;
-  // All files must be in incident folders, even if messages contain other paths.
+  // All files must be inside incident folders, even if messages contain other paths.
   for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
     if (entry.path().filename() != "incidents") abort();
   }

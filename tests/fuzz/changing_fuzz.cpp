@@ -1,7 +1,7 @@
-// Changes a file while the process reads it. The first byte selects the change, the second the read at which it
-// happens, and the next two the offset in the file (in 65,536ths); the rest is the file. Change 0: the file now ends
-// there. 1: its length doubles. 2: bytes there change. Every read of the process goes through this code (linked with
-// --wrap).
+// Changes a file while the process reads it. The first byte selects the change, the second the number of reads before
+// it, and the next two the offset in the file (in 65,536ths); the rest is the file. Change 0: the file is cut at the
+// offset. 1: the file grows to twice its length. 2: bytes at the offset change. All reads of the process go through
+// this code (linked with --wrap).
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>

@@ -1,5 +1,6 @@
-// Reads symbols, unwind tables and debug information from a code file of a foreign process. An input is a thread's
-// offset in the file (three bytes, little endian) and the file; the end of the file serves as the thread's stack.
+// Reads symbols, unwind tables and debug information from a code file of a foreign process. An input is the offset in
+// the file at which a thread executes (three bytes, little endian), and the file. The end of the file also serves as
+// the thread's stack.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -24,7 +25,7 @@ using namespace lockstep;
 constexpr size_t kMostFrames = 32, kMostStack = 1024;
 
 const std::string& Path() {
-  // Never destroyed, because the path is used until the process ends.
+  // Never destroyed, because an atexit handler may use it.
   static const std::string& path = *new std::string([] {
     std::string name = "/dev/shm/lockstep-elf-fuzz-XXXXXX";
     int fd = mkstemp(name.data());

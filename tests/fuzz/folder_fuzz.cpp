@@ -26,7 +26,7 @@ using namespace lockstep;
 constexpr int kMostFiles = 8;
 
 const std::string& Folder() {
-  // Never destroyed, because the folder is used until the process ends.
+  // Never destroyed, because an atexit handler uses it.
   static const std::string& folder = *new std::string([] {
     std::string path = "/dev/shm/lockstep-folder-fuzz-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {

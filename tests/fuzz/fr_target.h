@@ -1,4 +1,4 @@
-// Reads a Flight Recorder dump, pickle or JSON, as one file and as two merged ranks of a job.
+// Reads a Flight Recorder dump, pickle or JSON, and its two halves, and merges all that are usable as ranks of one job.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Reads requests to `lockstep serve` and for metrics.
+// Reads HTTP requests, as `lockstep serve` and the metrics server do.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Reads the viewer's index file. Checksums are repaired first: almost no random input has valid checksums, but a
-// hostile file does.
+// Reads the viewer's index file. Repairs its checksums first: they are valid in a hostile file, but not in random
+// bytes.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   lockstep::fuzz_accepted++;
   const lockstep::IndexReader& index = **opened;
   uint64_t sum = 0;
-  // The file limits its sizes, but a few bytes can refer to the same operations again and again.
+  // The file limits its sizes, but a few bytes can refer to the same operations many times.
   int64_t budget = 1 << 20;
   for (size_t r = 0; r < index.ranks().size(); ++r) {
     const lockstep::IndexRank& rank = index.ranks()[r];

@@ -1,6 +1,5 @@
-// Detects a file's type by content (ring, .lsd dump or Flight Recorder dump), then loads, analyzes and reports the
-// file. Start the fuzzer with a folder that has a ring file, an .lsd file and a dump: random bytes alone almost never
-// find a magic number.
+// Detects a file's type by its content (ring, .lsd dump or Flight Recorder dump), then loads, analyzes and reports the
+// file. Needs a ring file, an .lsd file and a dump as seeds: random bytes almost never contain a magic number.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Reads .lsd dumps. Checksums and compression are repaired first: almost no random input has valid ones, but a hostile
-// file does. If a chunk of operations contains no zstd frame, its bytes are used as a frame's content.
+// Reads .lsd dumps. Repairs checksums and compression first: they are valid in a hostile file, but not in random bytes.
+// If a chunk of operations contains no zstd frame, the chunk's bytes become the content of one.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>

@@ -1,4 +1,4 @@
-// Reads the viewer's notes on an incident, a JSON file.
+// Reads the notes file of the viewer.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // Replays the calls of a small simulated job with one fault. An input is: the fault, its rank and its position; the
-// suspects, as bits; whether fields change; then changes, each with a rank, a record, a field and a value. Without
-// changes, the true culprit is known, and a replay must not prove another rank.
+// suspects, as bits; a rank without data; whether fields change; then changes, each with a rank, a record, a field and
+// a value. Without changes, the culprit is known, and a replay must not prove another rank.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Input {
   }
 };
 
-// Readers reject larger numbers (analyzer/formats/bounds.h).
+// Readers reject larger values (analyzer/formats/bounds.h).
 int64_t Number(uint8_t byte) {
   constexpr int64_t kOdd[] = {-3, -1, int64_t{1} << 31, int64_t{1} << 32, int64_t{1} << 60};
   return byte < std::size(kOdd) ? kOdd[byte] : byte - static_cast<int64_t>(std::size(kOdd));
@@ -57,7 +57,7 @@ void Change(Input* input, Bundle* bundle) {
   }
 }
 
-// A job in which one rank is at fault.
+// Returns a job in which `culprit` is at fault.
 Bundle Faulty(uint8_t fault, int culprit, uint8_t place) {
   testing::Job job(2, 2, 2, 3);
   testing::JobRank& rank = job.ranks[static_cast<size_t>(culprit)];
@@ -106,7 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (proof.result() == Proof::PROVED || proof.result() == Proof::NOT_PROVED) ++fuzz_accepted;
   if (proof.result() == Proof::PROVED) {
     if (proof.corrected_ranks().empty() || proof.candidates() == 0 || !proof.rivals().empty()) std::abort();
-    // The lost rank may be the culprit.
+    // If a rank has no data, it may be the culprit.
     const bool guilty = std::find(answer.suspects.begin(), answer.suspects.end(), culprit) != answer.suspects.end();
     if (!changed && lost % 16 >= kRanks && !guilty) std::abort();
   }

@@ -1,5 +1,6 @@
-// Reads the memory of a foreign Python process. An input is a minor version (one byte, counted from 8) and the offset
-// of the runtime (three bytes, little endian). The memory from address 65536 on follows; nothing else is readable.
+// Reads the memory of a foreign Python process. An input is a minor version (one byte, from kOldestPython on) and the
+// offset of the runtime (three bytes, little endian), followed by the memory from address 65536 on; nothing else is
+// readable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const std::optional<PythonFrame> frame = code.Describe(ref);
       if (!frame) continue;
       ++described;
-      // Printed text must not control the terminal.
+      // Text for a terminal must not contain control characters.
       for (const std::string& text : {frame->function, frame->file}) {
         for (const char c : text) {
           if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) std::abort();

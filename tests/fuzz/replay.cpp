@@ -1,5 +1,5 @@
 // Runs a fuzz target on stored inputs, with any compiler: replay PERCENT FILE_OR_FOLDER... The reader must accept at
-// least PERCENT of each folder's inputs, because inputs that it rejects test nothing.
+// least PERCENT of each folder's inputs, because rejected inputs test little.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -26,7 +26,7 @@ bool Replay(const std::filesystem::path& path) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   const bool taken = lockstep::fuzz_accepted > before;
   std::printf(": %s\n", taken ? "taken" : "refused");
-  // A truncated input takes a different path through the reader.
+  // A truncated input takes a different path in the reader.
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size() / 2);
   return taken;
 }

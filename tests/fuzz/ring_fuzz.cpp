@@ -1,6 +1,5 @@
-// Reads ring files. A ring has half a megabyte and is nearly empty, so an input contains only changes to a sound ring
-// that the recorder wrote. An input is a mode byte, then patches: an offset (three bytes, little endian), a length (one
-// byte) and the bytes. Mode, bit 0: the file ends at the first patch's offset.
+// Reads ring files. An input is a mode byte, then patches of a sound ring (sound_ring.h). If bit 0 of the mode is set,
+// the file ends at the first patch's offset.
 #include <unistd.h>
 
 #include <algorithm>

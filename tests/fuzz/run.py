@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every fuzzer for its share of the time, starting with the seeds and the stored inputs. Exits with status 1 if a fuzzer finds a fault, and
-prints where the input is.
+"""Runs every fuzzer for its share of the time, starting from the seeds and the stored inputs. If a fuzzer finds a fault, prints the path of the input and
+exits with status 1.
 
 run.py --build build-fuzz [--minutes 10] [--within MINUTES] [--keep FOLDER] [NAME...]"""
 
@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def fuzz(program, name, seeds, keep, seconds):
-    """Runs one fuzzer. Returns whether it succeeded, and a line about the run."""
+    """Runs one fuzzer. Returns whether it found no fault, and a line about the run."""
     found = os.path.join(keep, name)
     os.makedirs(found, exist_ok=True)
     inputs = [folder for folder in (os.path.join(seeds, name), os.path.join(HERE, "corpus", name)) if os.path.isdir(folder)]

@@ -51,7 +51,7 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Returns an .lsd file with unpacked chunks and without checksums, as lsd_fuzz expects.
+// Returns an .lsd file with uncompressed chunks and without checksums, as lsd_fuzz expects.
 std::string Loosen(std::string_view file) {
   std::string out(kLsdMagic);
   file.remove_prefix(kLsdMagic.size());
@@ -99,7 +99,7 @@ void WriteDumps() {
   Write("json", "old", ToJson(old));
 }
 
-// Returns a bundle of two ranks that differ in their last call.
+// Returns a bundle of two ranks with different last calls.
 Bundle OwnBundle() {
   Bundle bundle;
   bundle.job = "train";
@@ -207,8 +207,8 @@ void WriteRest() {
     input += "\xff\xff\xff\x7f\x01\x02\x03\x04";
     Write("ring", "patch_" + std::to_string(place), input);
   }
-  // Each fault at each rank: with the named culprit, with an innocent rank, with a rank's data lost, and with changed
-  // fields.
+  // Each fault at each rank with the culprit as the suspect; some also with an innocent suspect, without a rank's data,
+  // or with changed fields.
   for (int fault = 0; fault < 8; fault++) {
     for (int rank = 0; rank < 8; rank++) {
       const std::string name = std::to_string(fault) + "_" + std::to_string(rank);
@@ -221,7 +221,7 @@ void WriteRest() {
   }
 }
 
-// Writes a message for wire_fuzz in two forms: a body that the fuzzer packs, and a complete frame.
+// Writes a message for wire_fuzz in both forms: a body that the fuzzer packs, and a complete frame.
 void WriteFrame(const std::string& name, char type, const google::protobuf::MessageLite& message) {
   const std::string body = message.SerializeAsString();
   Write("wire", name, std::string("\1") + type + body);

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lockstep::settings;
   File file;
   const absl::Status status = ParseText("FILE", std::string(reinterpret_cast<const char*>(data), size), &file);
-  // An unusable file gives a one-line error with the location and the reason.
+  // An error has one line, with the location and the reason.
   if (!status.ok() && (status.message().empty() || status.message().find("FILE, line ") != 0 ||
                        status.message().find('\n') != status.message().npos))
     std::abort();

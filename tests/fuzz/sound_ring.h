@@ -1,5 +1,5 @@
-// A sound ring for fuzzers, written by the recorder. The ring has half a megabyte and is nearly empty, so an input
-// contains only changes: patches, each with an offset (three bytes, little endian), a length (one byte) and the bytes.
+// A sound ring for fuzzers, written by the recorder. The ring has half a megabyte and is almost empty, so an input
+// contains only changes: patches, each with an offset (three bytes, little endian), a length (one byte) and bytes.
 #pragma once
 
 #include <sys/mman.h>
@@ -20,8 +20,7 @@ inline void DoForRing(ring::CallKind kind, uintptr_t comm, int peer, uint64_t co
   if (recorder::ShouldRecord(nullptr) && recorder::BeginOp(op, &flight)) recorder::EndOp(&flight, 0);
 }
 
-// The ring in a file that stays open, and the ring's bytes. A process can have only one, because the recorder writes
-// one ring.
+// A ring in an open memfd, and its bytes. Create only one per process, because the recorder writes only one ring.
 struct SoundRing {
   static constexpr uint64_t kBytes = 512 << 10;
   int fd = -1;

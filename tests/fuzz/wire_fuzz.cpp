@@ -1,6 +1,6 @@
-// Reads a frame from the network. The first byte selects the form of the rest. 0: a header, whose length is the second
-// byte, and a body, as they would arrive. 1: a body of the type in the second byte, which the fuzzer packs as a sender
-// does.
+// Reads a frame from the network. The first byte selects the form of the input. 0: the second byte is the length of the
+// header, and the rest is header and body, as they arrive. 1: the second byte is the message type, and the rest is a
+// body, which the fuzzer packs as a sender does.
 #include <zstd.h>
 
 #include <cstddef>
@@ -64,7 +64,7 @@ void CheckBody(const Message& frame) {
     return;
   }
   fuzz_accepted++;
-  // The check before parsing guarantees this bound.
+  // The check before parsing must guarantee this bound.
   Must(message->SpaceUsedLong() <= 2 * kMostParsedBytes);
   if (const auto* heartbeat = dynamic_cast<const Heartbeat*>(message.get())) {
     CheckSet(heartbeat->alive());
@@ -78,7 +78,7 @@ void CheckBody(const Message& frame) {
     CheckSet(late->waiting());
   }
   const absl::StatusOr<Message> again = Encode(frame.header.type, *message);
-  if (!again.ok()) return;  // the sender compressed the body better than this version does
+  if (!again.ok()) return;  // the sender compressed the body better than Encode does
   const std::unique_ptr<google::protobuf::Message> back(message->New());
   Must(DecodeBody(*again, back.get()).ok());
   Must(back->SerializeAsString() == message->SerializeAsString());

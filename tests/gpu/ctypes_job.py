@@ -1,4 +1,4 @@
-"""Drives NCCL through ctypes, like programs that open the library themselves: only the recorder's dlsym hook sees it.
+"""Drives NCCL through ctypes, like programs that open the library themselves: only the recorder's dlsym hook sees such calls.
 ctypes_job.py LIBNCCL LIBCUDART
 """
 import ctypes

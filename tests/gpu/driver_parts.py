@@ -1,4 +1,4 @@
-"""Parts that need only the driver: registration, markers alone, markers after a process's death, and how runtimes look up the driver."""
+"""Parts that need only the driver: registration, markers alone, markers after the death of the process, and how runtimes look up the driver."""
 import os
 import time
 
@@ -31,7 +31,7 @@ def part_driver(session, part):
     lookups(session, part)
 
 
-# The recorder makes these calls while a stream may be captured: for any stream, and in relaxed mode.
+# Calls that the recorder makes while a stream may be captured: the first list without changing the capture mode, the second list in relaxed mode.
 ASKED, RELAXED = ("cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice"), (
     "cuStreamGetCtx", "cuDevicePrimaryCtxRetain and Release", "cuMemHostGetDevicePointer", "cuEventCreate", "cuEventQuery", "cuEventElapsedTime",
     "cuEventRecord on another stream", "cuStreamWriteValue64 on another stream", "cuStreamGetId of another stream")
@@ -48,7 +48,7 @@ def in_capture(session, part):
 
 
 def after_death(session, part):
-    """Checks whether and when a marker behind a running kernel is written after the process is killed."""
+    """Checks whether and when a marker is written that was queued behind a running kernel of a killed process."""
     path = os.path.join(session.rings, "killed")
     process = start([session.built["facts"], "killed", path, "--ptx", PTX], session.environment())
     try:
@@ -70,7 +70,7 @@ def after_death(session, part):
         file.seek(0)
         before = int.from_bytes(file.read(8), "little")
     part.check(before == 1, "a mark that was written survives SIGKILL", f"the file says {before}, 1 was written")
-    # Both answers pass, because the record labels markers that arrive after death. The page must state which answer this driver gives.
+    # Both answers pass, because the recording labels markers that arrive after the death. The results page must state this driver's answer.
     part.line(PASS, "a mark queued behind a running kernel when the process is killed",
               f"{'did not land within 3 s' if late is None else f'landed within {late * 1e3:.0f} ms'} of the process's end, which came "
               f"{(begin - killed) * 1e3:.0f} ms after SIGKILL")
@@ -127,13 +127,12 @@ def part_marks(session, part):
             beside_rows.append((label, line["behind"], line["count"], f"{line['blocked']} of {line['rounds']}",
                                 f"{median(line['us']):.1f}" if line["us"] else "-"))
             waited.setdefault((label, line["behind"]), []).append((line["blocked"], line["rounds"]))
-        # The recorder uses writes. It uses events only if all streams share one queue (recorder/base/environment.cpp,
-        # ReadGpuMode).
+        # The recorder uses writes, and events only if all streams share one queue (ReadGpuMode in recorder/base/environment.cpp).
         used = "one event" if connections == 1 else "one write"
         counts = {behind: (sum(blocked for blocked, _ in waited[(label, behind)]), sum(count for _, count in waited[(label, behind)]))
                   for behind in ("nothing", "one write", "one event")}
         text = "another stream's kernel waited " + ", ".join(f"{blocked} of {count} times behind {behind}" for behind, (blocked, count) in counts.items())
-        good = counts[used][0] - counts["nothing"][0] <= counts[used][1] // 10  # now and then a marker waits for a busy host
+        good = counts[used][0] - counts["nothing"][0] <= counts[used][1] // 10  # sometimes a marker waits for a busy host
         part.check(good, f"what marks the GPU's progress ({used}) holds up no other stream, CUDA_DEVICE_MAX_CONNECTIONS {label}", text)
     part.table("A chain of dependent kernels that the host queued ahead; between them nothing, cuStreamWriteValue64 (flags 0) or "
                "cudaEventRecord (no timing).",

@@ -1,9 +1,9 @@
 // Measures how a driver handles the recorder's markers, without NCCL and without the recorder.
 //   facts machine               the GPU, as the driver names it
-//   facts register FILE         whether host registration accepts a mapping of FILE, on tmpfs, and the GPU's writes
-//                               arrive
-//   facts killed FILE           a completed marker, a kernel that does not end, a marker behind it; prints "ready" and
-//                               waits for SIGKILL
+//   facts register FILE         whether host registration accepts a mapping of FILE (on tmpfs), and whether the GPU's
+//                               writes arrive
+//   facts killed FILE           writes a completed marker, starts an endless kernel with a marker behind it, prints
+//                               "ready" and waits for SIGKILL
 //   facts costs --ptx FILE      host time of a marker; time between dependent kernels with and without markers
 //   facts beside --ptx FILE     whether a kernel runs while another stream's kernel has markers behind it
 //   facts capture               which of the recorder's calls invalidate a running capture
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Looked up as the recorder does. Before CUDA 11.7, the plain name is another function.
+// Looked up as in the recorder. Before CUDA 11.7, the plain name is a different function.
 using Write64 = CUresult (*)(CUstream, CUdeviceptr, uint64_t, unsigned int);
 Write64 FindWrite64() {
   void* found = dlsym(RTLD_DEFAULT, "cuStreamWriteValue64_v2");
@@ -33,7 +33,7 @@ constexpr size_t kBytes = 1 << 20;
 constexpr unsigned int kPortableMapped = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 constexpr uint64_t kSecond = 1000000000;
 
-// A shared mapping with reserved space, like the ring file's.
+// Creates a shared mapping with reserved space, like that of a ring file.
 uint64_t* Map(const char* path, int* fd) {
   *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (*fd < 0 || posix_fallocate(*fd, 0, kBytes) != 0) Die(path, errno, __FILE__, __LINE__);
@@ -61,7 +61,7 @@ int Machine() {
   CHECK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
   CHECK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
   CHECK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
-  // Attribute 122 since CUDA 12. Older headers use another name, so the number is used.
+  // Attribute 122 has different names in different versions of the header.
   cuDeviceGetAttribute(&writes, static_cast<CUdevice_attribute>(122), 0);
   std::printf(
       "{\"what\": \"machine\", \"gpu\": \"%s\", \"pci\": \"%s\", \"gpus\": %d, \"compute\": \"%d.%d\", "
@@ -139,7 +139,8 @@ struct Bench {
     void* at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) Die("mmap", errno, __FILE__, __LINE__);
     mark = Register(at);
-    // The first launch may load a kernel, which waits for running work, so it must not come after the spinning kernel.
+    // The first launch of a kernel may load it, which waits for running work. So it must not come after the spinning
+    // kernel.
     gate.Open();
     kernels.Tiny(a, cell);
     kernels.Spin(a, gate.device, kSecond);
@@ -154,7 +155,7 @@ struct Bench {
       case kWrite: CHECK(write(stream, mark, ticket, 0)); break;
       case kTwoEvents: CHECK(cudaEventRecord(other, stream)); [[fallthrough]];
       case kEvent: CHECK(cudaEventRecord(plain, stream)); break;
-      // As in the recorder: a separate pair for every operation.
+      // Like in the recorder, every operation has its own pair of events.
       case kTwoTimedEvents: CHECK(cudaEventRecord(timed[ticket * 2 % kTimed], stream)); [[fallthrough]];
       case kTimedEvent: CHECK(cudaEventRecord(timed[(ticket * 2 + 1) % kTimed], stream)); break;
       default: break;
@@ -176,13 +177,13 @@ struct Bench {
 int Costs(const char* ptx, int rounds) {
   Bench bench(ptx);
   std::mt19937 random(1);
-  constexpr int kSteps = 150;  // a queue holds 1,024 entries or more, and the gate must not wait for space
+  constexpr int kSteps = 150;  // a queue holds at least 1,024 entries, and the host must not wait for space
   std::vector<double> chain[kBetweens], host[kBetweens], launches;
   for (int round = -2; round < rounds; ++round) {  // two warm-up rounds
     Between order[] = {kNothing, kWrite, kTwoWrites, kEvent, kTwoEvents, kTimedEvent, kTwoTimedEvents};
     std::shuffle(std::begin(order), std::end(order), random);
     for (const Between between : order) {
-      // Everything is queued before the gate opens, so that the GPU sets the pace and not the host.
+      // Everything is queued before the gate opens, so that the GPU limits the speed and not the CPU.
       bench.gate.Close();
       bench.kernels.Spin(bench.a, bench.gate.device, 5 * kSecond);
       CHECK(cudaEventRecord(bench.begin, bench.a));
@@ -219,8 +220,8 @@ int Costs(const char* ptx, int rounds) {
   return 0;
 }
 
-// Stream b runs an endless kernel, followed by `count` markers. Stream a then gets a tiny kernel. Measures whether the
-// tiny kernel runs.
+// Stream b runs an endless kernel, followed by `count` markers. Stream a then gets a tiny kernel. Measures whether and
+// when the tiny kernel runs.
 int Beside(const char* ptx, int rounds) {
   Bench bench(ptx);
   for (const int count : {1, 4, 32}) {
@@ -256,8 +257,8 @@ int Beside(const char* ptx, int rounds) {
   return 0;
 }
 
-// Calls each driver function of the recorder once, each in its own capture. Stores the result, and whether the capture
-// continues.
+// Calls each driver function of the recorder once, each in a separate capture. Reports the result, and whether the
+// capture continues.
 struct Called {
   CUstream stream, other;
   CUdeviceptr mark;

@@ -1,5 +1,5 @@
-"""Real PyTorch jobs of several ranks with one fault each, under `lockstep run`. Checks that the recorder and PyTorch's own
-Flight Recorder dumps identify the right rank, and that a healthy job is not accused."""
+"""Runs real PyTorch jobs with one fault each under `lockstep run`. Checks that the recorder's data and PyTorch's own Flight Recorder dumps both identify
+the right rank, and that no rank of a healthy job is blamed."""
 import concurrent.futures
 import glob
 import json
@@ -34,7 +34,7 @@ FAULTS = {
     "order": (("ORDER_INVERSION", "DEADLOCK_CYCLE"), ("HUNG", "DESYNC"), ""),
     "init": (("INIT_INCOMPLETE", "HOST_STALL"), ("HUNG",), ""),
 }
-# Processes or operations of these jobs end without a dump that shows the fault.
+# These jobs do not hang, so PyTorch writes no dumps.
 NO_DUMPS = ("none", "slow")
 RANK = 1
 TIMEOUT = 25  # time limit of PyTorch's watchdog, in seconds
@@ -73,7 +73,7 @@ def part_faults(session, part):
 
 
 def play(session, lockstep, folder, name, ranks, environment):
-    """Runs one job until all its ranks have ended, and returns the seconds it took."""
+    """Runs one job until it ends or no more dumps arrive. Returns the seconds that it took."""
     place = os.path.join(folder, name)
     os.makedirs(os.path.join(place, "fr"))
     env = session.torch_environment(None, **environment, TORCH_FR_BUFFER_SIZE="2000", TORCH_NCCL_TRACE_BUFFER_SIZE="2000", TORCH_NCCL_DUMP_ON_TIMEOUT="1",
@@ -96,7 +96,7 @@ def play(session, lockstep, folder, name, ranks, environment):
 
 
 def wait_for_end(process, place, ranks, begin, seconds):
-    """Waits until the job has ended or no more dumps arrive. A rank that sleeps forever does not prolong the wait."""
+    """Waits until the job has ended or no more dumps arrive, because a rank may sleep forever."""
     seen, since = 0, None
     while process.poll() is None and time.monotonic() - begin < seconds:
         there = len(glob.glob(os.path.join(place, "fr", "rank_*")))
@@ -108,7 +108,7 @@ def wait_for_end(process, place, ranks, begin, seconds):
 
 
 def stop(process):
-    """Ends the job as a user would: with SIGTERM first, so that the verdict is written."""
+    """Ends the job as a user would: first with SIGTERM, so that lockstep run writes the verdict."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:
@@ -139,8 +139,7 @@ def judge(lockstep, place, name, seconds, part):
         except ValueError:
             part.check(False, f"{name}, {what}", done.why())
             continue
-        # Dumps do not show why a rank is stuck. Without start times, they do not show which GPU of a pair is stuck
-        # either, so naming the rank or the pair is right.
+        # Dumps do not show why a rank is stuck. Without start times, they also do not show which GPU of a pair is stuck, so the rank or the pair is right.
         named = len(found) == 1 and RANK in found[0][1] and len(found[0][1]) <= (2 if name == "gpu-stall" else 1)
         part.check(named if what.startswith("Flight") else right(found, kinds), f"{name}, {what}", f"of {len(dumps)} ranks: {said}")
 

@@ -53,7 +53,7 @@ def opened(session, part):
 
 
 def plugin(session, part):
-    """Checks what NCCL's profiler interface reports. It needs kernels, and a single rank launches none."""
+    """Checks what NCCL's profiler interface reports. This needs kernels, and NCCL launches none for a single rank."""
     name = "NCCL's profiler interface, LOCKSTEP_GPU=profiler"
     worlds = [w for w in session.worlds() if w[1] > 1]
     if not worlds:
@@ -107,7 +107,7 @@ def part_hang(session, part):
     for mode in ("done", "full"):
         for name, what, processes, culprit, kind, env in cases:
             expected = [[kind, [culprit]]]
-            # End markers show that an operation does not end, but not which rank's GPU did not start it.
+            # End markers show that an operation does not end, but not on which rank's GPU it has not started.
             if mode == "done" and kind == "GPU_STALL":
                 expected.append(["COLLECTIVE_STUCK", list(range(processes))])
             try:
@@ -132,7 +132,7 @@ def hang(session, part, name, mode, what, processes, expected, env, same_gpu):
 
 
 def say_it_hangs(folder, ranks):
-    """Writes the manifest that a collector writes when it sees that a job is stuck."""
+    """Writes the manifest of a collector that knows the job is stuck."""
     with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
         json.dump({"format": 1, "ranks_expected": ranks, "known_stalled": True, "stalled_ns": 2000000000}, file)
 
@@ -157,7 +157,7 @@ def make_hang(session, mode, what, processes, env, same_gpu):
             if waiting and time.monotonic() > give_up:
                 raise Failed(f"ranks {sorted(waiting)} did not come as far as the hang")
             time.sleep(0.05)
-        time.sleep(2)  # after this the stuck operation is older than --late-after
+        time.sleep(2)  # then the stuck operation is older than --late-after
         for path in session.ring_files(folder):
             shutil.copy(path, copies)
     finally:
@@ -169,7 +169,7 @@ def make_hang(session, mode, what, processes, env, same_gpu):
 
 
 def judge_kept(analyzer, archive, part):
-    """Judges the hangs whose rings an earlier run without an analyzer kept."""
+    """Analyzes the hangs whose rings an earlier run kept because it had no analyzer."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.unpack_archive(archive, folder)
         cases = sorted((int(name), name) for name in os.listdir(folder) if name.isdigit())
@@ -180,7 +180,7 @@ def judge_kept(analyzer, archive, part):
 
 
 def judge(analyzer, folder, part):
-    """Checks whether the analyzer's answer for the rings in `folder` matches expected.json."""
+    """Checks that the analyzer's verdict on the rings in `folder` matches expected.json."""
     with open(os.path.join(folder, "expected.json"), encoding="utf-8") as file:
         expected = json.load(file)
     if not any(name.endswith(".ring") for name in os.listdir(folder)):
@@ -258,7 +258,7 @@ def torch_graph(session, part):
 
 
 def stuck_replay(session, part, replays):
-    """One replay never ends, after `replays` good ones. Checks whether the record shows which one."""
+    """Replays a graph `replays` times, then once with a kernel that never ends. Checks that the recording shows which replay is stuck."""
     name = "a kernel that never ends in a graph's replay"
     try:
         copies = make_hang(session, "done", ["--replays", str(replays), "graph-spin", "0"], 1, {}, False)

@@ -1,13 +1,12 @@
-// The GPU code of the measuring programs. They load kernels.ptx, which ptx.sh makes from this file, so that machines
-// that run them need no CUDA compiler. extern "C", because all functions are looked up by name.
+// The GPU code of the measuring programs. They load kernels.ptx, which ptx.sh makes from this file, so the machines
+// need no CUDA compiler. The functions are looked up by name, so they are extern "C".
 
-// One dependent step of a chain, as short as a kernel can be.
+// One step of a dependent chain; the shortest possible kernel.
 extern "C" __global__ void lockstep_tiny(unsigned long long* cell) {
   *cell += 1;
 }
 
-// Runs until the host sets *flag, or for at most `limit` nanoseconds: replaces a kernel that never ends, without
-// blocking the machine.
+// Runs until the host sets *flag, at most `limit` nanoseconds. Stands for an endless kernel without blocking the GPU.
 extern "C" __global__ void lockstep_spin(const volatile unsigned int* flag, unsigned long long limit) {
   unsigned long long begin, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
@@ -16,7 +15,7 @@ extern "C" __global__ void lockstep_spin(const volatile unsigned int* flag, unsi
   } while (*flag == 0 && now - begin < limit);
 }
 
-// c = a * b, n a multiple of 16, blocks of 16 x 16: enough arithmetic to keep every multiprocessor busy.
+// c = a * b for n x n matrices, with n a multiple of 16, in blocks of 16 x 16. Keeps every multiprocessor busy.
 extern "C" __global__ void lockstep_gemm(const float* a, const float* b, float* c, unsigned int n) {
   __shared__ float left[16][16];
   __shared__ float right[16][16];

@@ -1,4 +1,4 @@
-"""Parts that time jobs with and without the recorder: rounds of every configuration in random order, compared within rounds."""
+"""Parts that time jobs with and without the recorder. Each round runs every configuration in random order, and results are compared within rounds."""
 import os
 import random
 import socket
@@ -10,11 +10,11 @@ from session import AUTO, MARKS, MODES
 from stats import judge, median, quantile, ratio
 
 GOAL = 1.003  # ratio of step times, in the default mode
-BARE, AGAIN = "none", "none again"  # both run in every round; their difference is noise
+BARE, AGAIN = "none", "none again"  # both run in every round without the recorder; their difference is noise
 
 
 class Job:
-    """A program that prints samples. `launch(mode, connections, rings)` returns the lines of one run."""
+    """A program that prints samples. `launch(mode, connections, rings)` runs the program and returns its JSON lines."""
 
     def __init__(self, name, launch, modes, connections=(None, 1)):
         self.name, self.launch, self.modes, self.connections = name, launch, modes, connections
@@ -26,7 +26,7 @@ class Job:
 
 
 def measure(session, part, jobs, seconds):
-    """Runs rounds until the time is used up. Each round runs every configuration once, in random order."""
+    """Runs rounds until the time is used up; each runs every configuration once, in random order."""
     chance = random.Random(7)
     stop = time.monotonic() + min(seconds, session.left() - 5)
     turns = [(job, connections, mode) for job in jobs for connections in job.connections for mode in job.modes]
@@ -77,7 +77,7 @@ def once(session, job, connections, mode, number):
 
 
 def compare(job, connections, mode, phase, which=0):
-    """Returns (ratio, low, high) compared with the runs without the recorder in the same rounds."""
+    """Returns (ratio, low, high) relative to the runs without the recorder in the same rounds."""
     bare, again = (job.runs.get((connections, other, phase), {}) for other in (BARE, AGAIN))
     mine = job.runs.get((connections, mode, phase), {})
     pairs = []
@@ -147,8 +147,8 @@ def goals(session, job, part):
 
 
 def automatic(session, jobs, part):
-    """Decides what LOCKSTEP_GPU=auto should be: the first mode that meets the goal everywhere. With one connection, even a cheap write
-    delays other streams."""
+    """Decides what LOCKSTEP_GPU=auto should be: the first mode that meets the goal in all jobs. With one connection, even a cheap write delays other
+    streams."""
     for connections in (None, 1):
         name, now = f"what auto should be, CONNECTIONS {connections or 'not set'}", AUTO[connections]
         found = {mode: [judge(compare(job, connections, mode, phase), GOAL) for job in jobs for phase in ("tp", "dp") if phase in job.operations]

@@ -1,6 +1,5 @@
-// A preloaded library that shows how a CUDA runtime finds its driver. It records each driver function that a library
-// looks up through dlsym or cuGetProcAddress, and which library does. When the process exits, it writes the list to
-// $LOOKUPS_FILE.
+// A preloaded library that shows how a CUDA runtime finds its driver. It records which library looks up which driver
+// function through dlsym or cuGetProcAddress. At exit, it writes the list to $LOOKUPS_FILE:
 //   FUNCTION  dlsym|cuGetProcAddress  LIBRARY
 #include <dlfcn.h>
 
@@ -44,7 +43,7 @@ int ProcAddressV2(const char* symbol, void** function, int version, unsigned lon
   Note(symbol, "cuGetProcAddress", __builtin_return_address(0));
   const int result = reinterpret_cast<int (*)(const char*, void**, int, unsigned long long, void*)>(g_proc_address_v2)(
       symbol, function, version, flags, status);
-  // The runtime gets the lookup function itself from the driver, under its plain name.
+  // The runtime gets this lookup function itself from the driver, under its plain name.
   if (result == 0 && function && *function && std::strcmp(symbol, "cuGetProcAddress") == 0) {
     g_proc_address_v2 = *function;
     *function = reinterpret_cast<void*>(&ProcAddressV2);
@@ -76,7 +75,7 @@ __attribute__((destructor)) void Print() {
 
 }  // namespace
 
-// Only for measurements: a caller's RTLD_NEXT would search the libraries after this one.
+// Good enough for measurements only: it passes RTLD_NEXT on, which is then relative to this library, not to the caller.
 extern "C" void* dlsym(void* handle, const char* name) noexcept {
   void* found = RealDlsym()(handle, name);
   if (name[0] != 'c' || name[1] != 'u') return found;

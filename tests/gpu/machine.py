@@ -1,4 +1,4 @@
-"""Finds what is on this machine (compilers, CUDA and NCCL libraries and headers, Python with PyTorch) and runs programs."""
+"""Finds compilers, CUDA and NCCL libraries and headers, and Python with PyTorch on this machine, and runs programs."""
 import glob
 import json
 import os
@@ -15,7 +15,7 @@ OWN_HEADERS = os.path.join(ROOT, "tests", "standin", "include")
 
 
 class NotMeasured(Exception):
-    """The machine does not have something that a measurement needs."""
+    """Something that a measurement needs is missing on this machine."""
 
 
 class Failed(Exception):
@@ -44,7 +44,7 @@ class Finished:
 
 
 def end(process):
-    """Kills a program started by start(), and all its children."""
+    """Kills a program that start() started, and all its children."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -85,7 +85,7 @@ def first(paths):
 
 
 def find_file(pattern, folders):
-    """Returns the last match of `pattern`, which is the highest version, in the first folder with a match."""
+    """Returns the last match of `pattern` in the first folder with a match; versions in names make this the highest version."""
     for folder in folders:
         found = sorted(p for p in glob.glob(os.path.join(folder, pattern)) if not p.endswith(".a"))
         if found:
@@ -94,14 +94,13 @@ def find_file(pattern, folders):
 
 
 def linker_cache():
-    """Returns the folders with libraries, from the dynamic linker's cache."""
+    """Returns {library name: path} from the dynamic linker's cache."""
     out = run([shutil.which("ldconfig") or "/sbin/ldconfig", "-p"], timeout=20).out
     return {line.split()[0]: line.split(" => ")[1].strip() for line in out.splitlines() if " => " in line}
 
 
 class Setup:
-    """Paths, each absolute or None. `standin` is the build's standin folder, which replaces the real
-    libraries."""
+    """Absolute paths; None for what was not found. `standin` is the build's standin folder, whose libraries replace the real ones."""
 
     def __init__(self, options):
         self.standin = os.path.abspath(options.standin) if options.standin else None
@@ -127,9 +126,9 @@ class Setup:
             "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib64", f"/usr/lib/{machine}-linux-gnu", "/usr/lib/wsl/lib"])
         self.cached = cache.get("libcuda.so.1") is not None
         self.stub = self.cuda is None
-        if self.stub:  # a stub can be linked but not run
+        if self.stub:  # a program can link with a stub, but not run
             self.cuda = find_file("stubs/libcuda.so", library_folders)
-        # PyTorch's own CUDA runtime and NCCL come before the system's, as in PyTorch programs.
+        # PyTorch's own CUDA runtime and NCCL precede those of the system, as in PyTorch programs.
         self.cudart = find_file("libcudart.so.[0-9]*", wheel_libraries + library_folders)
         if not self.cudart:
             self.cudart = first([cache.get(f"libcudart.so.{n}") for n in (13, 12, 11)])
@@ -138,7 +137,7 @@ class Setup:
             given = find_file("libnccl.so.2", [given, os.path.join(given, "lib"), os.path.join(given, "lib64")])
         self.nccl = given or find_file("libnccl.so.2", wheel_libraries + library_folders) or first([cache.get("libnccl.so.2")])
         self.includes = []
-        # Prefers the headers next to the libraries; otherwise uses the stand-in's, which have the same names and layouts.
+        # Prefers the headers next to the libraries. Otherwise uses those of the stand-in, which have the same names and layouts.
         beside = [os.path.join(os.path.dirname(os.path.dirname(p)), "include") for p in (self.cudart, self.nccl) if p]
         include_folders = beside + [os.path.join(p, "include") for p in wheels + toolkits]
         for header in ("cuda.h", "cuda_runtime_api.h", "nccl.h"):
@@ -150,7 +149,7 @@ class Setup:
                 break
 
     def wheel_folders(self):
-        """Returns nvidia/* of the chosen Python's site-packages."""
+        """Returns the folders nvidia/* with libraries in the site-packages of the chosen Python."""
         out = run([self.python, "-c", "import nvidia; print('\\n'.join(nvidia.__path__))"], timeout=60)
         folders = []
         if out.status == 0:
@@ -159,7 +158,8 @@ class Setup:
         return [f for f in folders if os.path.isdir(os.path.join(f, "lib"))]
 
     def library_path(self):
-        driver = None if self.stub or self.cached else self.cuda  # the linker finds this driver anyway, so its whole folder must not be added
+        driver = None if self.stub or self.cached else self.cuda  # the dynamic linker finds a cached driver without its folder, which has many other
+                                                                  # libraries
         return ":".join(dict.fromkeys(os.path.dirname(p) for p in (self.nccl, self.cudart, driver) if p))
 
     def missing(self):
@@ -167,8 +167,7 @@ class Setup:
                                         ("libcudart", self.cudart), ("libnccl.so.2", self.nccl)) if not path]
 
     def environment(self, **more):
-        """Returns the environment for a measured program: without the caller's settings for the recorder and NCCL, and with
-        `more`."""
+        """Returns the environment for a measured program: the caller's without settings for the recorder and NCCL, plus `more`."""
         env = {k: v for k, v in os.environ.items()
                if not k.startswith(("LOCKSTEP", "NCCL_", "TORCH_NCCL", "STANDIN_", "LD_PRELOAD", "CUDA_DEVICE_MAX"))}
         env["LD_LIBRARY_PATH"] = ":".join(p for p in (self.library_path(), os.environ.get("LD_LIBRARY_PATH")) if p)
@@ -177,7 +176,7 @@ class Setup:
 
 
 def describe(setup, facts):
-    """Returns the machine as rows of (what, value). `facts` is the output of the facts program, or None."""
+    """Returns rows (what, value) that describe the machine. `facts` is the output of the facts program, or None."""
     rows = [("date", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())), ("system", f"{platform.system()} {platform.release()}"),
             ("libc", " ".join(platform.libc_ver()))]
     try:

@@ -1,12 +1,12 @@
-// An NCCL job for measurements and hangs, with one source for the real libraries and the stand-ins.
+// An NCCL job for measurements and hangs; the same source works with the real libraries and the stand-ins.
 //   nccl_job --ptx FILE [--ranks-here K | --world N --rank R --id FILE] [--device D] WHAT...
 //   WHAT: latency, issue
 //         tp, dp            a step's shape: a collective that the next kernel waits for; one parallel to kernels
 //         graph             a step that is captured and replayed
 //         ways              every kind of collective once
 //         absent R, spin R, graph-spin R      hang until killed
-// Prints times in microseconds, one line of JSON for each measurement, and "entered" when a hanging rank has issued
-// everything.
+// Prints one line of JSON with times in microseconds for each measurement, and "entered" when a hanging rank has issued
+// all its calls.
 #include <nccl.h>
 #include <algorithm>
 #include <memory>
@@ -69,7 +69,7 @@ class Job {
     CheckResult();
   }
 
-  // Runs one small all-reduce at a time and waits for each.
+  // Runs small all-reduces one at a time, waiting for each.
   void Latency() {
     for (const size_t bytes : {size_t{8}, size_t{64} << 10}) {
       std::vector<double> samples;
@@ -84,7 +84,7 @@ class Job {
     CheckResult();
   }
 
-  // Measures the CPU cost of a call: bursts without waits.
+  // Measures the CPU time of a call, in bursts without waits.
   void Issue() {
     constexpr int kBurst = 32;
     std::vector<double> samples;
@@ -98,8 +98,9 @@ class Job {
     PrintSamples("issue", "", samples);
   }
 
-  // Runs kernels and collectives in turn. Each waits for the previous one (tensor parallelism), or the collectives run
-  // in parallel with the kernels and the step waits for them at its end (data parallelism). Takes one sample per step.
+  // Runs kernels and collectives in turn. Either each waits for the previous one (tensor parallelism), or the
+  // collectives run in parallel with the kernels, and the step waits for them at its end (data parallelism). Takes one
+  // sample per step.
   void Step(bool overlap) {
     std::vector<double> samples;
     for (int step = -10; step < settings_.steps; ++step) {
@@ -148,7 +149,7 @@ class Job {
     for (Rank& rank : ranks_) {
       Use(rank);
       const size_t count = 256;
-      if (ranks_.size() > 1) break;  // one thread may not issue for several ranks outside a group
+      if (ranks_.size() > 1) break;  // outside a group, one thread may not issue operations of several ranks
       CHECK(ncclAllReduce(rank.send, rank.recv, count, ncclFloat, ncclSum, rank.comm, rank.network));
       CHECK(ncclBroadcast(rank.send, rank.recv, count, ncclFloat, 0, rank.comm, rank.network));
       CHECK(ncclReduce(rank.send, rank.recv, count, ncclFloat, ncclSum, 0, rank.comm, rank.network));
@@ -163,7 +164,7 @@ class Job {
     std::printf("{\"what\": \"ways\", \"operations\": 7}\n");
   }
 
-  // Rank `culprit` never issues the 21st operation.
+  // Rank `culprit` does not issue the 21st operation.
   [[noreturn]] void Absent(int culprit) {
     for (int i = 0; i < 19; ++i) Reduce(1024);
     Synchronise();
@@ -171,7 +172,7 @@ class Job {
     Entered();
   }
 
-  // Rank `culprit` runs an endless kernel before the operation.
+  // Rank `culprit` runs an endless kernel before the 21st operation.
   [[noreturn]] void Spin(int culprit) {
     for (int i = 0; i < 19; ++i) Reduce(1024);
     Synchronise();
@@ -181,7 +182,7 @@ class Job {
     Entered();
   }
 
-  // Replays a graph whose spinning kernel ends at once in every replay but one.
+  // Replays a graph with a spinning kernel, which ends at once in all replays except the last.
   [[noreturn]] void GraphSpin(int culprit) {
     const Gate gate;
     gate.Open();
@@ -220,7 +221,7 @@ class Job {
     CHECK(cudaStreamCreateWithFlags(&rank->network, cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&rank->ready, cudaEventDisableTiming));
     CHECK(cudaEventCreateWithFlags(&rank->reduced, cudaEventDisableTiming));
-    // Runs every kernel once now, because loading a kernel later would wait for running work.
+    // Runs every kernel once, because loading a kernel later would wait for running work.
     const Gate gate;
     gate.Open();
     rank->kernels->Tiny(rank->network, rank->cell);
@@ -233,7 +234,7 @@ class Job {
     if (sum != static_cast<float>(settings_.gemm)) Die("the matrix product", static_cast<int>(sum), __FILE__, __LINE__);
   }
 
-  // Rank 0 writes the id to a file, which gets its name only when it is complete.
+  // Rank 0 writes the ID to a file and renames the file when it is complete.
   void Exchange(const char* path, ncclUniqueId* id) const {
     if (first_ == 0) {
       CHECK(ncclGetUniqueId(id));
@@ -276,7 +277,7 @@ class Job {
     }
   }
 
-  // One thread captures all ranks of the process: every stream joins the first one's capture.
+  // One thread captures all ranks of the process: every stream joins the capture of the first rank's stream.
   void Capture(const Gate* gate) {
     Rank& lead = ranks_[0];
     Use(lead);
@@ -299,7 +300,7 @@ class Job {
     cudaGraph_t captured;
     CHECK(cudaStreamEndCapture(lead.network, &captured));
     CHECK(cudaGraphInstantiateWithFlags(&graph_, captured, 0));
-    // Uses this stream, because a memset on the legacy stream would run in parallel with the first replay.
+    // Uses this stream, because on the legacy stream the memset would run in parallel with the first replay.
     CHECK(cudaMemsetAsync(lead.cell, 0, 64, lead.network));
     CHECK(cudaStreamSynchronize(lead.network));
   }

@@ -1,5 +1,5 @@
-// Shared parts of the measuring programs: checks that print the failed line, a clock, the kernels, and samples as JSON
-// lines.
+// Shared by the measuring programs: CHECK, which prints the failed line and exits, a clock, the kernels, and samples as
+// JSON lines.
 #pragma once
 
 #include <cuda.h>
@@ -31,7 +31,7 @@ inline double NowUs() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Returns VALUE of "--name VALUE" in the arguments.
+// Returns the VALUE of "--name VALUE" in the arguments, or `otherwise`.
 inline const char* Option(int argc, char** argv, const char* name, const char* otherwise) {
   for (int i = 1; i + 1 < argc; ++i) {
     if (std::strcmp(argv[i], name) == 0) return argv[i + 1];
@@ -44,7 +44,7 @@ inline int NumberOption(int argc, char** argv, const char* name, int otherwise) 
   return text ? std::atoi(text) : otherwise;
 }
 
-// Prints {"what": "...", EXTRA, "us": [...]}. `extra` is empty, or contains JSON members with a comma at the end.
+// Prints {"what": "...", EXTRA, "us": [...]}. `extra` is empty, or JSON members with a comma at the end.
 inline void PrintSamples(const std::string& what, const std::string& extra, const std::vector<double>& samples) {
   std::printf("{\"what\": \"%s\", %s\"us\": [", what.c_str(), extra.c_str());
   for (size_t i = 0; i < samples.size(); ++i) std::printf("%s%.3f", i ? "," : "", samples[i]);
@@ -54,7 +54,7 @@ inline void PrintSamples(const std::string& what, const std::string& extra, cons
 
 class Kernels {
  public:
-  // The current device must be the one that runs the kernels.
+  // Create it while the device that runs the kernels is current.
   explicit Kernels(const char* path) {
     std::ifstream file(path);
     std::stringstream text;
@@ -88,7 +88,7 @@ class Kernels {
   CUfunction tiny_ = nullptr, spin_ = nullptr, gemm_ = nullptr;
 };
 
-// A word in memory that the host sets to end a spinning kernel.
+// A word in pinned memory that the host sets to end a spinning kernel.
 struct Gate {
   Gate() {
     CHECK(cudaHostAlloc(reinterpret_cast<void**>(&host), 64, cudaHostAllocMapped | cudaHostAllocPortable));

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Makes kernels.ptx from kernels.cu for GPUs from sm_75 on. Lowers the PTX version so that drivers from CUDA 10.1 on
-# accept the file.
+# Makes kernels.ptx from kernels.cu for GPUs from sm_75 on. Lowers the PTX version, so that drivers from CUDA 10.1 on accept the file.
 set -euo pipefail
 cd "$(dirname "$0")"
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)

@@ -1,5 +1,4 @@
-"""Runs the real NCCL and CUDA runtime under the recorder, as far as that is possible without a GPU: every call must return the same as without the
-recorder.
+"""Runs the real NCCL and CUDA runtime under the recorder, as far as this works without a GPU. Every call must return the same as without the recorder.
 real_test.py RECORDER STANDIN_FOLDER"""
 import argparse
 import os
@@ -32,7 +31,7 @@ class RealLibraries(unittest.TestCase):
         cls.session.built["ring_print"] = cls.session.compile_ring_print()
         if not setup.stub:
             raise unittest.SkipTest("there is a driver: run.py measures here")
-        # A driver that the real runtime finds, searches and rejects, because the runtime needs functions that no CUDA header declares.
+        # The real runtime finds this driver, looks up functions in it, and rejects it, because some functions that no CUDA header declares are missing.
         cls.driver = os.path.join(options.work, "driver")
         os.makedirs(cls.driver)
         os.symlink(os.path.join(os.path.realpath(STANDIN), "lib", "libcuda.so.1"), os.path.join(cls.driver, "libcuda.so.1"))
@@ -67,7 +66,7 @@ class RealLibraries(unittest.TestCase):
         self.assertTrue(ring["clean"])
         self.assertGreater(ring["nccl"], 20000)
         kinds = ring["kinds"]
-        # The main thread and another thread each call this. NCCL creates a communicator in neither.
+        # The main thread and a second thread each make these calls, and all fail.
         self.assertEqual((kinds.get("CommInitRank"), kinds.get("CommInitRankConfig"), kinds.get("CommInitAll")), (8, 2, 2))
         self.assertEqual(set(ring["issued"]), {0})
 
@@ -88,7 +87,8 @@ class RealLibraries(unittest.TestCase):
                 self.compare(True, True, LOCKSTEP_HOOK=hook)
 
     def test_the_runtime_gets_the_driver_through_cu_get_proc_address(self):
-        """The recorder's driver hook relies on this: every runtime gets cuGetProcAddress from dlsym, and all other driver functions from cuGetProcAddress."""
+        """Checks an assumption of the recorder's driver hook: every runtime gets cuGetProcAddress from dlsym, and all other driver functions from
+        cuGetProcAddress."""
         lookups = self.session.compile_lookups()
         listed = os.path.join(self.session.work, "lookups.txt")
         self.call(False, True, LD_PRELOAD=lookups, LOOKUPS_FILE=listed)

@@ -1,4 +1,4 @@
-"""The results of the parts: lines PASS, FAIL or NOT MEASURED with their reasons, tables, and the page made of them."""
+"""The results of the parts: PASS, FAIL or NOT MEASURED with reasons, tables, and a Markdown page of them."""
 import json
 import os
 
@@ -27,7 +27,7 @@ class Part:
 
 
 def load(path):
-    """Returns the results of earlier calls, or an empty dict."""
+    """Returns the stored results of earlier calls; empty results if there are none."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
@@ -55,7 +55,7 @@ def rows(head, body):
 
 
 def markdown(results, command):
-    """Writes a page for the folder results."""
+    """Returns the results as a Markdown page for the folder results."""
     machine = dict(results["machine"])
     page = []
     if results.get("standin"):

@@ -1,4 +1,4 @@
-// Prints the contents of ring files, one line of JSON per file: enough to check the records without an analyzer.
+// Prints the contents of ring files, one line of JSON per file, to check recordings without an analyzer.
 #include <cstdio>
 #include <map>
 #include <string>

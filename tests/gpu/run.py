@@ -20,7 +20,7 @@ import results  # noqa: E402
 from machine import HERE, Failed, NotMeasured, Setup, describe, run  # noqa: E402
 from session import Session  # noqa: E402
 
-# Parts with the seconds that each may take. The most important come first, in case time runs out.
+# Parts and the seconds that each may take, the most important first, in case time runs out.
 PARTS = {
     "driver": (driver_parts.part_driver, 90),
     "hang": (job_parts.part_hang, 150),
@@ -39,7 +39,7 @@ def say(text):
 
 
 def compile_only(session):
-    """Compiles everything with the libraries of this machine; a stub of the driver is enough."""
+    """Compiles all programs with this machine's libraries; a stub of the driver is enough."""
     missing = [m for m in session.setup.missing() if not m.startswith("libcuda")]
     if missing or not session.setup.cuda:
         say("NOT MEASURED  compile: not found: " + ", ".join(missing or ["libcuda.so to link with"]))
@@ -65,7 +65,7 @@ def compile_only(session):
 def run_part(session, name, found):
     function, seconds = PARTS[name]
     if session.options.quick:
-        seconds *= 3  # a loaded machine then also gives meaningful results
+        seconds *= 3  # a quick run on a loaded machine also needs enough time for its results
     part = results.Part(name, say)
     begin = time.monotonic()
     whole = session.deadline

@@ -1,4 +1,4 @@
-"""One run of the script: the built programs, the working folders, the time limit, and how recorded programs start."""
+"""One run of the script: the compiled programs, the working folders, the time limit, and how recorded programs start."""
 import json
 import os
 import shutil
@@ -8,11 +8,11 @@ import time
 
 from machine import HERE, OWN_HEADERS, ROOT, Failed, NotMeasured, end, first, finish, run, start
 
-# A number after "events" is LOCKSTEP_GPU_SAMPLE: one in that many operations is timed.
+# The number after "events/" is LOCKSTEP_GPU_SAMPLE: one in that many operations is timed.
 MODES = ("off", "done", "full", "events", "events/61", "profiler", "auto")
-# What ReadGpuMode in recorder/base/environment.cpp chooses for auto, by CUDA_DEVICE_MAX_CONNECTIONS.
+# What ReadGpuMode in recorder/base/environment.cpp chooses for auto; the key is CUDA_DEVICE_MAX_CONNECTIONS.
 AUTO = {None: "done", 1: "off"}
-# Numbers in the ring file's header.
+# The GPU modes by their number in the ring file's header.
 MARKS = {0: "off", 1: "done", 2: "full", 3: "events", 4: "profiler"}
 MULTI_RANK = 23003  # the first NCCL version that lets several ranks share a GPU
 
@@ -22,7 +22,7 @@ class Session:
         self.options, self.setup = options, setup
         self.work = os.path.abspath(options.work) if options.work else tempfile.mkdtemp(prefix="lockstep-gpu-")
         os.makedirs(self.work, exist_ok=True)
-        # Rings must be on tmpfs, as in real use.
+        # Rings are on tmpfs, as in real use.
         self.rings = tempfile.mkdtemp(prefix="lockstep-gpu-", dir="/dev/shm")
         self.out = os.path.abspath(options.out)
         os.makedirs(self.out, exist_ok=True)
@@ -53,7 +53,7 @@ class Session:
         try:
             self.compile_programs()
         except Failed:
-            # The headers and libraries have different versions: the stand-in's headers contain only what all versions have.
+            # If headers and libraries have different versions, uses the stand-in's headers, which contain only what all versions have.
             if self.setup.includes == [OWN_HEADERS]:
                 raise
             self.setup.includes = [OWN_HEADERS]
@@ -107,7 +107,8 @@ class Session:
         return self.cxx(os.path.join(self.work, "ring_print"), ["-I", ROOT, os.path.join(HERE, "ring_print.cpp"), *readers])
 
     def find_analyzer(self):
-        """Returns the given analyzer, or the one built next to the sources, or one built now if its libraries are installed. On None, the reason is stored."""
+        """Returns the given analyzer, otherwise the one next to the sources or on the PATH, otherwise builds one if its libraries are installed. Returns
+        None after storing the reason."""
         if self.analyze:
             return self.analyze
         given = self.options.analyze or self.inner_analyzer() or first([os.path.join(ROOT, "build", "bin", "lockstep-analyze"),
@@ -130,7 +131,7 @@ class Session:
         return self.analyze
 
     def inner_analyzer(self):
-        """Returns the analyzer in the given static lockstep: the same program under the verb's name."""
+        """Returns the analyzer inside the given static lockstep: the same program under another name."""
         if not self.options.lockstep:
             return None
         name = os.path.join(self.work, "lockstep-analyze")
@@ -144,7 +145,7 @@ class Session:
         return int(done.out) if done.status == 0 and done.out.strip().isdigit() else 0
 
     def torch_version(self):
-        """Returns (PyTorch, its CUDA, its NCCL). Raises NotMeasured with the reason if one is missing."""
+        """Returns (PyTorch, its CUDA, its NCCL version). Raises NotMeasured if PyTorch is missing or sees no GPU."""
         text = ("import torch,json; print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available() and "
                 "list(torch.cuda.nccl.version())]))")
         done = run([self.setup.python, "-c", text], self.torch_environment(), 120)
@@ -158,7 +159,8 @@ class Session:
     # Running
 
     def torch_environment(self, *arguments, **more):
-        """PyTorch finds its own libraries. An explicitly chosen NCCL is preloaded, because the wheels' search path has precedence over LD_LIBRARY_PATH."""
+        """Returns the environment for a PyTorch program, which finds its own libraries. A chosen NCCL is preloaded, because the wheels' search path
+        precedes LD_LIBRARY_PATH."""
         env = self.environment(*arguments, **more)
         env["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
         if self.options.nccl:
@@ -169,7 +171,7 @@ class Session:
         return {"STANDIN_DEVICES": "1"} if self.setup.standin else {}
 
     def environment(self, mode=None, connections=None, rings=None, hook=None, **more):
-        """Returns the environment for a program recorded in `mode`; with None it is not recorded."""
+        """Returns the environment for a program that is recorded in `mode`, or not recorded if `mode` is None."""
         more = dict(self.standin_environment(), **more)
         if connections:
             more["CUDA_DEVICE_MAX_CONNECTIONS"] = str(connections)
@@ -199,7 +201,7 @@ class Session:
         return done.lines()
 
     def worlds(self):
-        """Yields the job shapes that this machine allows: (name, ranks, processes, arguments, environment)."""
+        """Returns the job shapes that this machine allows: (name, ranks, processes, arguments, environment)."""
         found = [("1 rank", 1, 1, [], {})]
         if self.nccl_version >= MULTI_RANK:
             found.append(("2 ranks on one GPU, one process", 2, 1, ["--ranks-here", "2"], {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}))
@@ -223,7 +225,7 @@ class Session:
         return started
 
     def run_ranks(self, processes, arguments, environment, timeout, same_gpu=False):
-        """Returns rank 0's output of a job that ends normally."""
+        """Runs a job that must end normally, and returns rank 0's output."""
         started = self.start_ranks(processes, arguments, environment, same_gpu)
         give_up = time.monotonic() + min(timeout, self.left())
         try:

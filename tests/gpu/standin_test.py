@@ -1,4 +1,4 @@
-"""Runs run.py with the stand-ins: every part must complete, and every result that needs no GPU must be right."""
+"""Runs run.py with the stand-ins. Every part must complete, and every result that needs no GPU must be right."""
 import json
 import os
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-# Prefixes of lines that may be NOT MEASURED here: parts that need PyTorch, and results that a stand-in cannot decide.
+# Lines with these prefixes may be NOT MEASURED: they need PyTorch, or a stand-in cannot decide them.
 ABSENT = ("PyTorch", "torch", "faults", "< 0.3 % of step time", "what auto should be")
 
 

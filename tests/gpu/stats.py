@@ -1,4 +1,4 @@
-"""Medians, percentiles, and ratios of interleaved runs with a confidence interval."""
+"""Medians, percentiles, and ratios of interleaved runs with confidence intervals."""
 import math
 import random
 
@@ -18,8 +18,8 @@ def median(values):
 
 
 def ratio(pairs, resamples=2000, seed=1):
-    """Returns the geometric mean of after/before over rounds, with its 95 % bootstrap interval. Returns (ratio, None, None) for fewer than three rounds.
-    Each pair is (before, after) of one round, so drift between rounds cancels out."""
+    """Returns the geometric mean of after/before over rounds, with its 95 % bootstrap interval; (ratio, None, None) for fewer than three rounds, None for
+    none. Each pair is (before, after) of one round, so drift between rounds cancels out."""
     logs = [math.log(after / before) for before, after in pairs if before > 0 and after > 0]
     if not logs:
         return None
@@ -32,7 +32,7 @@ def ratio(pairs, resamples=2000, seed=1):
 
 
 def judge(measured, goal):
-    """Returns whether a ratio is within `goal` (1.003 for 0.3 %), or None if the interval includes both or is missing."""
+    """Returns whether a ratio is within `goal` (1.003 for 0.3 %); None if the interval contains `goal` or is missing."""
     if measured is None or measured[1] is None:
         return None
     _, low, high = measured

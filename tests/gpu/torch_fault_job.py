@@ -1,8 +1,8 @@
-"""A PyTorch training loop with one fault, for `lockstep run`: tensor parallel pairs, data parallel groups across them, the world.
+"""A PyTorch training loop with one fault, for `lockstep run`. It uses tensor parallel pairs, data parallel groups across the pairs, and the world.
 torch_fault_job.py --fault KIND [--rank R] [--at STEP] [--steps N] [--timeout SECONDS]
-The launcher sets RANK, WORLD_SIZE (even), MASTER_ADDR and MASTER_PORT. Several ranks may share a GPU if NCCL allows it (NCCL_MULTI_RANK_GPU_ENABLE=1,
-from 2.30.3 on). PyTorch's own watchdog ends a hang after --timeout; Flight Recorder dumps go to the path in TORCH_FR_DUMP_TEMP_FILE. Prints "step N"
-on rank 0, and "done" on every rank that completes.
+The launcher sets RANK, WORLD_SIZE (even), MASTER_ADDR and MASTER_PORT. Several ranks may share a GPU if NCCL allows it (NCCL_MULTI_RANK_GPU_ENABLE=1, from
+2.30.3 on). PyTorch's own watchdog ends a hang after --timeout; Flight Recorder dumps go to the path in TORCH_FR_DUMP_TEMP_FILE. Rank 0 prints "step N",
+and every rank that completes prints "done".
 """
 import argparse
 import ctypes
@@ -47,7 +47,7 @@ class Job:
         return self.options.fault == kind and step == self.options.at and self.rank == self.options.rank
 
     def run(self):
-        if self.has("init", self.options.at):  # the peers create the pair's communicator, but this rank does not
+        if self.has("init", self.options.at):  # the peer creates the pair's communicator, but this rank does not
             sleep_for_ever()
         for step in range(self.options.steps):
             self.step(step)
@@ -97,7 +97,7 @@ class Job:
         if self.has("exit", step):
             os._exit(0)
         if self.has("gpu-stall", step):
-            self.torch.cuda._sleep(1 << 62)  # an endless kernel, before the pair's all-reduce on its stream
+            self.torch.cuda._sleep(1 << 62)  # an endless kernel on the stream of the pair's all-reduce, before that
 
     def reduce(self, step, x):
         dist, torch = self.dist, self.torch
@@ -114,7 +114,7 @@ class Job:
         return x
 
     def other_order(self, x):
-        """The faulty rank enters the world's operation first, and all others enter their pair's first. Each waits for its first operation to end."""
+        """The faulty rank calls the world's operation first, and all others their pair's. Each rank waits for its first operation to end."""
         order = (None, self.tp) if self.rank == self.options.rank else (self.tp, None)
         for group in order:
             self.dist.all_reduce(x, group=group)

@@ -72,8 +72,7 @@ def main():
         show("dp", samples, operations=options.layers)
 
     if "graph" in options.what:
-        # The step is captured as PyTorch users do: warmed up on a side stream, captured with
-        # torch.cuda.graph, replayed.
+        # Captures the step as PyTorch users do: warm-up on a side stream, capture with torch.cuda.graph, replay.
         counter = torch.zeros(1, device=device)
         data = torch.ones(4096, device=device)
         side = torch.cuda.Stream()

@@ -25,7 +25,7 @@ class Statistics(unittest.TestCase):
             stats.median([])
 
     def test_the_ratio_is_right_despite_drift(self):
-        # The machine slows down by half during the measurement. The pairs cancel that out.
+        # The machine slows down during the measurement, which the pairs cancel out.
         chance = random.Random(3)
         pairs = []
         for i in range(30):
@@ -51,7 +51,7 @@ class Statistics(unittest.TestCase):
 
 class Rounds(unittest.TestCase):
     def job(self, done, auto, events):
-        """Returns rounds in which every run without the recorder takes 1000 us, and the others take the given times."""
+        """Returns a job with rounds in which runs without the recorder take 1000 us, and the others take the given times."""
         job = latency_parts.Job("job", None, (latency_parts.BARE, latency_parts.AGAIN, "done", "events/61", "auto"))
         job.operations = {"tp": 10, "dp": 10}
         for connections in (None, 1):
@@ -79,8 +79,7 @@ class Rounds(unittest.TestCase):
         self.assertTrue(auto[1]["status"] == "PASS" and auto[1]["text"].startswith("off"))
 
     def test_events_without_cost_are_preferred(self):
-        # Today auto is neither of these modes. The measurement allows a better choice, so the result is
-        # not PASS.
+        # events/61 would be a better choice than what auto chooses, so the result is not PASS.
         for line in self.said(self.job(1001, 1001, 1001)).lines[4:]:
             self.assertTrue(line["status"] == "FAIL" and line["text"].startswith("events/61"))
 

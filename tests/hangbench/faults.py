@@ -1,6 +1,6 @@
-"""Breaks a job in one way, and states what a reader should find.
+"""Breaks a job in one way, and states the truth.
 
-A truth has: `fault`; `culprits`, the ranks at fault (none: a healthy job); `accept`, sets of ranks that are an equally good answer."""
+A truth has: `fault`; `culprits`, the ranks at fault (empty for a healthy job); `accept`, sets of ranks that are equally right."""
 
 import random
 
@@ -11,21 +11,21 @@ FAULTS = ("none", "stopped", "exited", "left early", "gpu") + CODE
 
 
 def _calls(job, rank):
-    """Returns the positions of the rank's calls in the second and later steps. Earlier calls may be missing from a short record."""
+    """Returns the positions of the rank's calls from the second step on. A short recording may not contain earlier calls."""
     program = job.programs[rank]
     first = next(i for i, step in enumerate(program) if step.what == "wait") + 1
     return [i for i in range(first, len(program)) if program[i].what == "call" and len(program[i].group.members) > 1]
 
 
 def _two(truth, group):
-    """Returns whether the group has two members. Then it is unclear which one is wrong."""
+    """Returns the truth. In a group of two members, it is unclear which one is wrong, so the truth accepts both."""
     if len(group.members) == 2:
         truth["accept"].append(sorted(group.members))
     return truth
 
 
 def _wrong_peer(job, rank, choose, truth):
-    """Sends one message to, or receives it from, a different member of its group."""
+    """Changes the peer of one message to a different member of the group."""
     program = job.programs[rank]
     places = [i for i, step in enumerate(program) if step.what == "batch" and len(step.group.members) > 2 and len(step.legs) == 1]
     if not places:
@@ -52,7 +52,7 @@ def _skip_by_some(job, step, at, rank, choose, truth):
 
 
 def break_job(job, fault, seed):
-    """Changes the program of one rank. Returns None if that fault is impossible in this job."""
+    """Changes the program of one rank, or of some. Returns the truth, or None if the fault is impossible in this job."""
     choose = random.Random(seed)
     rank = choose.randrange(job.ranks)
     truth = {"fault": fault, "culprits": [] if fault == "none" else [rank], "accept": []}

@@ -1,7 +1,6 @@
-"""Writes what a simulated job leaves behind, in the forms that people have. docs/results.md lists each reader's results for them.
+"""Writes what a simulated job leaves behind, in the forms that users have. docs/results.md lists each reader's results for them.
 
-Every function takes a Simulation and a folder. `TELLS` lists what each form can show. If a form cannot show a fault, no rank can be named for sure
-(see `identifiable`)."""
+Every writer takes a Simulation and a folder. TELLS lists what each form shows. A fault may be invisible in a form (see `identifiable`)."""
 
 import json
 import os
@@ -10,7 +9,7 @@ import random
 
 from simulate import MS, S, US
 
-# starts: when an operation began on the GPU; arguments: sizes, kinds and types of calls; history: completed calls, too.
+# starts: when an operation started on the GPU. arguments: sizes, kinds and types of calls. history: completed calls, too.
 TELLS = {
     "pickle": {"completions", "arguments", "history"},
     "pickle, timed": {"completions", "arguments", "history", "starts"},
@@ -45,7 +44,7 @@ def identifiable(truth, form, simulation):
 
 
 def _oldest_is_gone(records):
-    """Returns whether the rank is in an operation that a short record no longer contains."""
+    """Returns whether the rank is in an operation that is too old for a short recording."""
     entries = [record.completed for record in records for _ in range(1 + len(record.step.legs))]
     return any(completed is None for completed in entries[:-SHORT])
 
@@ -56,7 +55,7 @@ def _frames(site):
 
 
 def _entry(rank, record, numbers, backend, timed, seen):
-    """Yields one Flight Recorder entry for a call, or several for a batch. `seen` converts a time into the watchdog's, or None."""
+    """Returns the Flight Recorder entries of a call or batch. `seen` converts a time to the time at which the watchdog saw it; None stays None."""
     step, group = record.step, record.step.group
     begun = seen(record.started) if timed else None
     done = seen(record.completed)
@@ -120,7 +119,7 @@ def _taken(simulation):
 
 
 def _dumps(simulation, folder, write, suffix="", change=None, **options):
-    """Writes one file per rank, except for ranks whose process has exited and the rank whose file is lost."""
+    """Writes one file per rank, except for ranks whose process has exited, and the rank whose file is lost."""
     for rank in range(simulation.job.ranks):
         if simulation.ended[rank] == "exit" or rank == simulation.lost:
             continue
@@ -159,7 +158,7 @@ def write_active(simulation, folder):
 
 
 def write_json(simulation, folder):
-    """Writes PyTorch's JSON: no stacks, counters as text, 0 for an unknown time, no list of entries if there are none."""
+    """Writes PyTorch's JSON form: no stacks, counters as text, 0 for an unknown time, no list of entries if it is empty."""
     def write(document, path):
         for entry in document["entries"]:
             del entry["frames"]
@@ -182,7 +181,7 @@ def write_nccl2(simulation, folder):
 
 
 def write_torchcomms(simulation, folder):
-    """Writes dumps with one counter for all of a rank's operations, no pg_status, and groups named after their communicators."""
+    """Writes dumps of torchcomms: one counter for all operations of a rank, no pg_status, and groups named after their communicators."""
     def change(document):
         names = {name: "%s_%s" % (of["desc"], name) for name, of in document["pg_config"].items()}
         document["pg_config"] = {names[name]: {"name": names[name], "desc": "ncclx", "ranks": of["ranks"]}
@@ -200,7 +199,7 @@ OPERATIONS = {"all_reduce": "ALLREDUCE", "broadcast": "BROADCAST", "_all_gather_
 
 
 def write_watchdog(simulation, folder):
-    """Writes what PyTorch's watchdogs print: the ranks whose oldest collective timed out, and the state of their groups."""
+    """Writes what PyTorch's watchdogs print: which ranks' oldest collective timed out, and the state of their groups."""
     lines = []
     for rank in range(simulation.job.ranks):
         if simulation.ended[rank] == "exit" or rank == simulation.lost:
@@ -230,7 +229,7 @@ NCCL_TYPES = {"Float": 7, "Half": 6, "BFloat16": 9, "Long": 4}
 
 
 def _nccl_calls(rank, record):
-    """Returns (name, count, peer or root) for each NCCL call behind a PyTorch call. NCCL counts one member's part."""
+    """Returns (name, count, peer or root) of each NCCL call behind a PyTorch call. `count` is one member's part."""
     step = record.step
     members, sizes = step.group.members, step.elements
     if step.what == "batch":
@@ -242,7 +241,7 @@ def _nccl_calls(rank, record):
 
 
 def write_nccl_log(simulation, folder):
-    """Writes NCCL_DEBUG=INFO output with NCCL_DEBUG_SUBSYS=INIT,COLL: all ranks in one file with srun's labels, eight ranks per host."""
+    """Writes the output of NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,COLL: all ranks in one file with srun's labels, eight ranks per host."""
     lines = []  # (when, text)
     for rank in range(simulation.job.ranks):
         head = "%d: host%d:%d:%d [%d] NCCL INFO " % (rank, rank // 8, FIRST_PROCESS + rank, FIRST_PROCESS + 500 + rank, rank % 8)
@@ -266,7 +265,7 @@ def write_nccl_log(simulation, folder):
 
 
 def _ras_report(simulation):
-    """Returns one report of ncclras. It shows only communicators whose members launched different numbers of operations."""
+    """Returns one report of ncclras. It lists communicators whose members launched different numbers of operations."""
     groups = [group for group in simulation.job.groups if len(group.members) > 1]
     rows = "".join("%5d%10d%11d%10d%10d%10d  RUNNING  %s\n" % (i, 1, 1, len(g.members), len(g.members), len(g.members), "OK")
                    for i, g in enumerate(groups))
@@ -294,13 +293,13 @@ def _ras_report(simulation):
 
 
 def write_ras(simulation, folder):
-    """Writes two reports, some time apart."""
+    """Writes two reports in one file, as if they were some time apart."""
     with open(os.path.join(folder, "ras.txt"), "w") as file:
         file.write(2 * _ras_report(simulation))
 
 
 def write_stacks(simulation, folder):
-    """Writes what `py-spy dump` prints, one file per rank: processes that wait for their GPU, and one that does something else."""
+    """Writes what `py-spy dump` prints, one file per rank. Most processes wait for their GPU; the culprit may do something else."""
     wait = ["synchronize (torch/cuda/__init__.py:1040)", "step (/srv/train/train.py:310)", "main (/srv/train/train.py:300)"]
     for rank in range(simulation.job.ranks):
         ended = simulation.ended[rank]

@@ -5,9 +5,9 @@
     hangbench.py make FOLDER [--seed N] [--count N] [--reports N]     make only the cases, each with its truth.json
     hangbench.py seal TEXT                              print what to publish before a run with that secret
 
-Cases come from a simulator of training jobs (simulate.py, jobs.py, faults.py), in the forms of forms.py; with --corpus also from lockstep-corpus
-(rings of Lockstep's own recorder, and dumps); with --reports from reports.py, which rebuilds public reports. Readers are Lockstep and, with --peers, torchfrtrace and nvrx from PyPI. `run` writes results.jsonl,
-index.html and hangbench.md into the folder."""
+Cases come from a simulator of training jobs (simulate.py, jobs.py, faults.py), in the forms of forms.py. With --corpus, they also come from
+lockstep-corpus (rings of Lockstep's own recorder, and dumps), and with --reports from reports.py, which rebuilds public reports. Readers are Lockstep and,
+with --peers, torchfrtrace and nvrx from PyPI. `run` writes results.jsonl, index.html and hangbench.md into the folder."""
 
 import argparse
 import hashlib
@@ -40,7 +40,7 @@ CORPUS_FORMS = {"lsd": "own record", "fr": "pickle"}
 
 
 def seed_of(options, index):
-    """Returns the seed. The cases of a secret are unknown until the secret is published; afterwards everyone can generate them."""
+    """Returns the seed of a case. Nobody knows the cases of a secret before it is published; then everyone can generate them."""
     if options.secret is None:
         return options.seed * 1_000_003 + index
     return int.from_bytes(hmac.new(options.secret.encode(), str(index).encode(), hashlib.sha256).digest()[:6], "big")
@@ -59,11 +59,11 @@ def simulated(options):
         if truth is None:
             continue
         truth["lost"] = None
-        if choose.random() < 0.2:  # half of the lost files are the culprit's
+        if choose.random() < 0.2:  # often the lost file is the culprit's
             truth["lost"] = choose.choice(truth["culprits"] or range(job.ranks)) if choose.random() < 0.5 else choose.randrange(job.ranks)
         simulation = simulate.Simulation(job, seed, truth["lost"])
         if (fault != "none") == all(ended == "done" for ended in simulation.ended):
-            continue  # the change is harmless
+            continue  # the change causes no hang
         made += 1
         # A healthy job has no watchdog output.
         fitting = [form for form in sorted(forms.WRITERS) if truth["culprits"] or form != "watchdog log"]
@@ -76,7 +76,7 @@ def simulated(options):
 
 
 def from_corpus(options):
-    """Yields cases of lockstep-corpus, the project's own generator: one per scenario and form."""
+    """Yields cases of lockstep-corpus, the project's own generator: one for each scenario and form."""
     program = os.path.join(options.build, "bin/lockstep-corpus")
     listed = json.loads(subprocess.run([program, "list", "--json"], capture_output=True, text=True, check=True).stdout)
     for entry in listed["scenarios"] if isinstance(listed, dict) else listed:
@@ -86,14 +86,14 @@ def from_corpus(options):
                 command = [program, "generate", "--scenario", str(number), "--ranks", "8", "--seed", str(seed_of(options, number) % 2**31),
                            "--format", form, "--marks", "done", "--variant", "plain", "--out", folder]
                 if subprocess.run(command, capture_output=True).returncode != 0:
-                    continue  # this scenario does not exist in that form
+                    continue  # the scenario does not exist in this form
                 with open(os.path.join(folder, "truth.json")) as file:
                     told = json.load(file)
                 culprits = sorted(told["culprit_ranks"])
                 if culprits and not {"HUNG", "DESYNC", "CRASHED"} & set(told["verdicts_allowed"]):
                     continue  # slow, not hung
                 accept = told["set_allowed"]
-                if "second_fault" in told:  # each fault is a separate cause
+                if "second_fault" in told:  # either fault, or both, is a right answer
                     other = sorted(told["second_fault"]["culprit_ranks"])
                     accept = accept + [other, sorted(culprits + other)]
                 about = {"fault": entry.get("name", str(number)), "culprits": culprits, "accept": accept, "family": "corpus",
@@ -113,7 +113,7 @@ def from_reports(options):
 
 
 def peers(options):
-    """Returns the other readers that can be installed here, and why the others cannot."""
+    """Returns the other readers that can be installed here, and the reasons why others cannot."""
     import support
     import torch_gloo
     outside = support.Outside(options.packages, options.build, False)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests HangBench: cases are the same each time, Lockstep reads each form, and scores follow the rules of scoring.py.
+"""Tests HangBench: cases are reproducible, Lockstep reads each form, and scores follow the rules of scoring.py.
 
     hangbench_test.py BUILD"""
 
@@ -24,7 +24,8 @@ BUILD = os.path.abspath(sys.argv.pop(1))
 
 
 def job_of(family, fault, seeds=range(200)):
-    """Returns (seed, truth, simulation) of the first job of that family that hangs because of that fault."""
+    """Returns (seed, truth, simulation) of the first job of the family that hangs because of the fault, or does not hang for "none"; None if no seed gives
+    one."""
     for seed in seeds:
         job = jobs.make(family, seed)
         truth = faults.break_job(job, fault, seed)
@@ -84,7 +85,7 @@ class Reading(unittest.TestCase):
             _, _, simulation = job_of(family, "none")
             for form, write in forms.WRITERS.items():
                 if form == "watchdog log":
-                    continue  # the rank has no line
+                    continue  # a watchdog log has no line of this rank
                 with tempfile.TemporaryDirectory() as folder, self.subTest(form=form, family=family):
                     write(simulation, folder)
                     self.assertEqual(list(reader.read(folder, form).ranks), [])

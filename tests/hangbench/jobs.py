@@ -1,4 +1,4 @@
-"""Families of training jobs, each with its own groups and order of calls. `make` picks sizes from a seed."""
+"""Families of training jobs with different groups and orders of calls. `make` chooses sizes from a seed."""
 
 import random
 
@@ -6,7 +6,7 @@ from simulate import MS, US, Job, Step
 
 
 def call(job, rank, group, operation, count, site, datatype="BFloat16", beside=False):
-    """Adds an operation. `count`: elements per rank on the operation's smaller side."""
+    """Adds an operation. `count` is the number of elements per rank on the operation's smaller side."""
     size = len(group.members)
     elements = {"_all_gather_base": (count, count * size), "_reduce_scatter_base": (count * size, count)}.get(operation, (count, count))
     job.programs[rank].append(Step("call", group, operation=operation, elements=elements, datatype=datatype, site=site, beside=beside))
@@ -30,7 +30,7 @@ def wait(job, rank):
 
 
 def data_parallel(choose):
-    """Replicas of one model. Buckets of gradients are reduced while the next bucket is computed; some steps have a metric or a checkpoint."""
+    """Replicas of one model. Gradient buckets are reduced while the next bucket is computed; some steps have a metric or a checkpoint."""
     ranks, buckets = choose.choice((4, 8, 16)), choose.randrange(2, 6)
     job = Job(ranks, "data parallel")
     world = job.add_group("default_pg", range(ranks))
@@ -50,7 +50,7 @@ def data_parallel(choose):
 
 
 def sharded(choose):
-    """Parameters are sharded, in one or more replicas."""
+    """Sharded parameters, in one or more replicas."""
     shards, replicas, layers = choose.choice((4, 8)), choose.choice((1, 2)), choose.randrange(2, 5)
     job = Job(shards * replicas, "sharded")
     world = job.add_group("default_pg", range(job.ranks))
@@ -111,7 +111,7 @@ def pipeline(choose):
 
 
 def experts(choose):
-    """Experts are spread over ranks. Tokens go to all experts and come back; then the dense part is reduced."""
+    """Experts are distributed over ranks. Tokens go to all experts and come back; then the dense part is reduced."""
     size, groups = choose.choice((4, 8)), choose.choice((1, 2))
     job = Job(size * groups, "experts")
     world = job.add_group("default_pg", range(job.ranks))

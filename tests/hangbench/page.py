@@ -1,4 +1,4 @@
-"""The results as a table (Markdown) and as one static page with pictures."""
+"""Writes the results as a Markdown table and as one static page with pictures."""
 
 import collections
 import html as escaping
@@ -21,7 +21,7 @@ def _median(values):
 
 
 def summary(results):
-    """Returns rows: reader, cases, count of each grade, percent good, median seconds, peak MiB."""
+    """Returns the header and rows of: reader, cases, count of each grade, percent good, median seconds, peak MiB."""
     rows = []
     for reader in _readers(results):
         own = [result for result in results if result["reader"] == reader]
@@ -33,7 +33,7 @@ def summary(results):
 
 
 def by(results, key):
-    """Returns the column names and a row for each value of the truth's `key`: good / cases for each reader."""
+    """Returns the column names, and a row for each value of the truth's `key`: good / all cases of each reader."""
     names = _readers(results)
     rows = []
     for value in sorted({str(result["truth"][key]) for result in results}):
@@ -80,7 +80,7 @@ def markdown(results, about):
 
 
 def _bars(results):
-    """Draws one bar per reader, with the shares of the grades."""
+    """Draws one bar per reader, with the share of each grade."""
     names, width, height = _readers(results), 640, 26
     parts = ['<svg role="img" aria-label="Shares of the grades for each reader" width="860" height="%d">' % ((height + 10) * len(names) + 30)]
     for row, reader in enumerate(names):

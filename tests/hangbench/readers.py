@@ -1,4 +1,4 @@
-"""Programs that name the rank at fault, each as a function from a folder to an answer. Peers are installed from PyPI, never copied."""
+"""Programs that name the rank at fault. Each class runs one on a folder and returns its answer. Peers are installed from PyPI, never copied."""
 
 import collections
 import json
@@ -11,14 +11,14 @@ import time
 
 import forms
 
-# `ranks`: the ranks that the program blames first; `sure`: its confidence, None if it states none; `error`: why there is no answer.
+# `ranks`: the ranks that the program blames first; `sure`: the stated confidence, None if there is none; `error`: why there is no answer.
 Answer = collections.namedtuple("Answer", "ranks sure kind seconds mebibytes error", defaults=(0.0, 0, ""))
 LIMIT = 120  # time limit in seconds
 PICKLES = ("pickle", "pickle, timed", "pickle, short", "pickle, active", "nccl2", "torchcomms", "pytorch")
 
 
 def _run(command, environment=None):
-    """Returns (exit status, standard output, standard error, seconds, peak MiB). The status is None if the program exceeded its time."""
+    """Returns (exit status, standard output, standard error, seconds, peak MiB). The status is None if the program exceeded the time limit."""
     began = time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
@@ -56,7 +56,7 @@ class Lockstep:
             return Answer((), None, verdict["verdict"], seconds, memory)
         first = findings[0]
         ranks = first["culprit_ranks"] if verdict["verdict"] != "SLOW" else ()
-        if form == "ras":  # a RAS report numbers ranks within each communicator, so the process identifies the rank
+        if form == "ras":  # a RAS report numbers ranks within each communicator, so the PID identifies the rank
             ranks = [who["pid"] - forms.FIRST_PROCESS if who["pid"] else who["rank"] for who in first["culprits"]]
         return Answer(tuple(ranks), first["confidence"], first["kind"], seconds, memory)
 
@@ -98,7 +98,7 @@ class Nvrx:
 
 
 class RasRule:
-    """Imitates an engineer with ncclras: blames the processes that launched least."""
+    """Imitates an engineer with ncclras: blames the processes that launched the fewest operations."""
     name, forms, version = "least launches", ("ras",), "of this benchmark"
 
     def read(self, folder, form):

@@ -1,8 +1,8 @@
-"""Rebuilds what people posted when their jobs hung or crashed: the same kind of lines from the same software, with other hosts, ranks and numbers.
+"""Rebuilds what people posted when their jobs hung or crashed: similar lines of the same software, with other hosts, ranks and numbers.
 
-Each report has a function, or a row of WATCHDOG, that fills a Case: the files as that person had them, and what these files show. A seed changes the
-ranks, hosts, numbers and times. `provenance` links the thread; nothing is copied from it. If the files cannot show which rank is at fault, every
-rank is a culprit and `identifiable` is false."""
+Each report has a function, or a row of a table such as WATCHDOG, that fills a Case: the files of that user, and what these files show. The seed changes
+ranks, hosts, numbers and times. `provenance` links the thread; nothing is copied from it. If the files cannot show which rank is at fault, every rank is a
+culprit and `identifiable` is false."""
 
 import os
 import pickle
@@ -13,7 +13,7 @@ REPORTS = {}  # name: (provenance, family, function)
 
 
 def report(thread, family):
-    """Registers a function as the builder of the report of that thread."""
+    """Registers a function that builds the report of that thread."""
     def register(build):
         REPORTS[build.__name__.replace("_", "-")] = (thread if "://" in thread else URL + thread, family, build)
         return build
@@ -21,7 +21,7 @@ def report(thread, family):
 
 
 class Case:
-    """Files of one report. `say` collects lines of ranks; `finish` puts them into the container."""
+    """The files of one report. `say` collects the lines of ranks; `finish` writes them into files."""
 
     def __init__(self, seed):
         self.choose = random.Random(seed)
@@ -37,7 +37,7 @@ class Case:
 
     def job(self, ranks, per_host=None):
         self.ranks, self.per_host = ranks, per_host or min(ranks, self.choose.choice((4, 8)))
-        self.culprit = self.choose.randrange(ranks - 1)  # not the last, which would leave no gap in the numbers
+        self.culprit = self.choose.randrange(ranks - 1)  # not the last rank, because its absence would leave no gap in the numbers
         self.all = list(range(ranks))
 
     @property
@@ -60,7 +60,7 @@ class Case:
         return self.choose.sample(list(ranks), len(ranks))
 
     def glog(self):
-        """Returns a time as in E1206 18:44:12.715298746."""
+        """Returns a time like "1206 18:44:12.715298746"."""
         self.second += self.choose.random() * 0.2
         within = int(self.second) % 86_400
         return "%d%02d %02d:%02d:%02d.%09d" % (self.second // 2_592_000 % 12 + 1, self.second // 86_400 % 28 + 1, within // 3_600,
@@ -72,7 +72,7 @@ class Case:
                                                    within // 60 % 60, within % 60)
 
     def say(self, rank, text):
-        """Adds lines of a rank; None for lines of the launcher."""
+        """Adds lines of a rank, or of the launcher if `rank` is None."""
         self.lines += [(rank, line) for line in text.rstrip("\n").split("\n")]
 
     def file(self, name, text):
@@ -89,7 +89,7 @@ class Case:
         self.culprits, self.identifiable = [], True
 
     def finish(self, container="plain"):
-        """Writes the lines into one log, or into one file per rank or host."""
+        """Writes the lines into one log, or one file per rank or host."""
         if container.startswith("cut"):
             self.finish()
             return self.cut(container == "cut, filled")
@@ -102,7 +102,7 @@ class Case:
         self.lines = []
 
     def cut(self, filled):
-        """Cuts all lines at the width of a terminal, which may fill them with blanks."""
+        """Cuts all lines at the width of a terminal; `filled` pads them with blanks."""
         width = self.choose.choice((80, 116, 137))
         for name, content in self.files.items():
             parts = [line[i:i + width] for line in content.decode().split("\n") for i in range(0, max(len(line), 1), width)]
@@ -130,7 +130,7 @@ NAMES = {
     "pods": lambda c, r: "llm-worker-%d.txt" % (r // c.per_host),
 }
 
-# Versions of PyTorch's watchdog: source lines of the messages, whether lines start with [rankN]: and a time, what a group is called.
+# Versions of PyTorch's watchdog: source lines of its two messages, format of the status message, label of each line, whether lines have a time.
 VERSIONS = {
     "1.12": (737, None, None, "", ""),
     "2.0": (456, None, None, "", ""),
@@ -164,7 +164,7 @@ def head(c, version, rank, line, level="E"):
 
 
 def watchdog(c, rank, version, operation="ALLREDUCE", seq=None, numel=None, ahead=0, done=None, group=(0, "0(default_pg)", None), timeout=600_000):
-    """Writes what a rank's watchdog prints about a collective that timed out. group: number, GUID, and the rank's number in it."""
+    """Writes what a rank's watchdog prints about a collective that timed out. `group`: number, GUID, and the rank's number in the group."""
     caught_at, status_at, status, _, _ = VERSIONS[version]
     seq, numel, me = seq or c.sequence, numel or c.numel, rank if group[2] is None else group[2]
     sizes = (numel * (c.ranks if operation == "_REDUCE_SCATTER_BASE" else 1), numel * (c.ranks if operation == "_ALLGATHER_BASE" else 1))
@@ -187,7 +187,7 @@ def watchdog(c, rank, version, operation="ALLREDUCE", seq=None, numel=None, ahea
 
 
 def signalled(c, rank, by, enqueued, completed):
-    """Writes what a rank prints when another rank's watchdog asks all ranks for their dumps (2.5 and newer)."""
+    """Writes what a rank prints when a watchdog asks all ranks for dumps (2.5 and newer)."""
     c.say(rank, head(c, "2.5", rank, 1_484) + "[PG ID 0 PG GUID 0(default_pg) Rank %d] Received a dump signal due to a collective timeout from %s "
                                               "and we "
           "will try our best to dump the debug info. Last enqueued NCCL work: %d, last completed NCCL work: %d.This is most likely caused by "
@@ -200,7 +200,7 @@ def signalled(c, rank, by, enqueued, completed):
 
 
 def same(c, version, operation, **more):
-    """All ranks time out in the same collective, so nothing points to one of them."""
+    """All ranks time out in the same collective, so nothing identifies the culprit."""
     ahead = c.choose.choice((0, 0, 2, 3))
     for rank in c.shuffled(c.all):
         watchdog(c, rank, version, operation, ahead=ahead, **more)
@@ -208,14 +208,14 @@ def same(c, version, operation, **more):
 
 
 def silent(c, version, operation, **more):
-    """All ranks but one time out; that one prints nothing."""
+    """All ranks except the culprit time out; the culprit prints nothing."""
     for rank in c.shuffled(c.others):
         watchdog(c, rank, version, operation, **more)
     c.fault()
 
 
 def silent_first(c, version, operation, **more):
-    """Rank 0 saves a checkpoint, and the others time out."""
+    """Rank 0 saves a checkpoint and prints nothing; the other ranks time out."""
     c.culprit = 0
     silent(c, version, operation, **more)
 
@@ -230,13 +230,13 @@ def one_node(c, version, operation, **more):
 
 
 def one_rank(c, version, operation, **more):
-    """Only one rank's line was posted."""
+    """The user posted only one rank's line."""
     watchdog(c, c.culprit, version, operation, **more)
     c.nobody()
 
 
 def behind(c, version, operation, **more):
-    """A rank has not enqueued the collective, as its dump shows."""
+    """The culprit has not enqueued the collective, as its dump signal shows."""
     first = c.choose.choice(c.others)
     for rank in [first] + [rank for rank in c.shuffled(c.others) if rank != first]:
         watchdog(c, rank, version, operation, **more)
@@ -247,14 +247,14 @@ def behind(c, version, operation, **more):
 
 
 def other_operation(c, version, operation, **more):
-    """A rank times out in another operation under the same number."""
+    """The culprit times out in another operation with the same number."""
     for rank in c.shuffled(c.all):
         watchdog(c, rank, version, "BROADCAST" if rank == c.culprit else operation, numel=1 if rank == c.culprit else None, **more)
     c.fault() if c.ranks > 2 else c.fault(accept=[[0], [1], [0, 1]])
 
 
 def other_size(c, version, operation, **more):
-    """A rank's tensor has another size."""
+    """The culprit's tensor has another size."""
     for rank in c.shuffled(c.all):
         watchdog(c, rank, version, operation, numel=c.numel + 128 if rank == c.culprit else c.numel, **more)
     c.fault()
@@ -377,8 +377,8 @@ UNIQUE = ("torch.distributed.DistBackendError: [%(rank)d] is setting up NCCL com
           "key '0', but store->get('0') got error: ")
 DDP = "RuntimeError: DDP expects same model across all ranks, but Rank %(rank)d has 128 params, while rank 0 has inconsistent 1506656875 params."
 OTHERS = "the others' watchdogs"
-# name: thread, family, the error of the rank at fault (None: it prints nothing), that of the others, whether lines have PyTorch's label, container,
-# and "first" if rank 0 is at fault
+# name: thread, family, the culprit's error (None: it prints nothing), the other ranks' error, whether lines have PyTorch's label, container, and "first" if
+# rank 0 is the culprit
 RAISED = {
     "oom-of-one": ("Lightning-AI/litgpt/issues/303", "fsdp", OOM, OTHERS, False, "plain", ""),
     "oom-multi-node": ("modelscope/ms-swift/issues/6301", "deepspeed", OOM, None, True, "kubectl", ""),
@@ -418,7 +418,7 @@ ELASTIC = "torch.distributed.elastic.multiprocessing.api"
 
 
 def elastic(c, failed, code, others=()):
-    """Writes torchrun's lines: it ends the other processes, then prints which process failed first."""
+    """Writes torchrun's lines: it stops the other processes, then prints which process failed first."""
     for rank in c.all:
         if c.host(rank) == c.host(failed) and rank != failed and rank not in others:
             c.say(None, "W%s 2521679 site-packages/torch/distributed/elastic/multiprocessing/api.py:908] Sending process %d closing signal SIGTERM" %
@@ -474,7 +474,7 @@ def all_aborted(c):
 
 
 RULE = "-" * 74 + "\n"
-# name: thread, family, the launcher's lines, whether they show the rank
+# name: thread, family, the launcher's lines, whether they show the culprit
 ENDS = {
     "old-launcher": ("fidelity/stoke/issues/31", "ddp", "ERROR:" + ELASTIC + ":failed (exitcode: -9) local_rank: %(local)d (pid: %(pid)d) of binary: "
                      "/opt/conda/bin/python", None),
@@ -550,7 +550,7 @@ def fingerprint(seq, operation, shape, dtype="BFloat16"):
             ("" if seq is None else "SequenceNumber=%d, " % seq, operation, shape, dtype))
 
 
-# name: thread, family, ranks, the others' call, the culprit's, how they differ (None: the release prints only the rank's own call), container
+# name: thread, family, ranks, the others' call, the culprit's, how they differ (None: this version prints only the rank's own call), container
 DIFFER = {
     "shard-of-other-length": ("aurekaresearch/OpenDDE/issues/23", "ddp", 4, fingerprint(0, "_ALLGATHER_BASE", "359, 1, 1435, 16"),
                               fingerprint(0, "_ALLGATHER_BASE", "359, 1, 1436, 16"), "Tensor Tensor shapes: 359 1 1435 16vs 359 1 1436 16 ", "plain"),
@@ -564,7 +564,7 @@ DIFFER = {
 
 
 def differ(c, ranks, theirs, own, how, container):
-    """Writes TORCH_DISTRIBUTED_DEBUG=DETAIL's error: each rank compares itself with the first rank that differs."""
+    """Writes the error of TORCH_DISTRIBUTED_DEBUG=DETAIL: each rank compares itself with the first rank that differs."""
     c.job(ranks, 8)
     for rank in c.shuffled(c.all):
         mine, yours = (own, theirs) if rank == c.culprit else (theirs, own)
@@ -673,7 +673,7 @@ def memory_in_setup(c):
 
 
 def ras(c, status, details):
-    """Writes what ncclras prints."""
+    """Returns what ncclras prints."""
     nodes = c.ranks // c.per_host
     return ("NCCL version 2.28.3 compiled with CUDA 12.9\nCUDA runtime version 12090, driver version 13000\n\nJob summary\n===========\n\n  Nodes  "
             "Processes     "
@@ -724,7 +724,7 @@ def ras_dead(c):
     c.fault()
 
 
-# name: thread, family, innermost frames of the culprit (None: nobody differs), of the others, frames of all, how the stacks are written
+# name: thread, family, innermost frames of the culprit (None: all are equal), innermost frames of the others, outer frames of all, format
 STACKS = {
     "loader-stuck": ("pytorch/pytorch/issues/87995", "fairseq", ("wait (threading.py:302)", "__next__ (fairseq/data/iterators.py:648)"),
                      ("all_reduce (torch/distributed/distributed_c10d.py:2219)", "all_reduce_dict (fairseq/distributed/utils.py:660)"),
@@ -814,7 +814,7 @@ def desync_report(c):
 
 
 def dump(c, rank, count, done, last=262_144):
-    """Returns a Flight Recorder dump of `count` calls, of which `done` are complete; `last`: size of the last one."""
+    """Returns a Flight Recorder dump with `count` calls; `done` of them are completed. `last` is the size of the last call."""
     start, entries = int(c.second) * 10**9, []
     for i in range(count):
         size = last if i + 1 == count else 262_144 if i % 5 else 1_024
@@ -921,7 +921,7 @@ for build, rows in ((raised, RAISED), (ended, ENDS), (differ, DIFFER), (stacks, 
 
 
 def make(name, seed):
-    """Returns (truth, files) of a report. Equal seeds give equal files."""
+    """Returns (truth, files) of a report. The same seed gives the same files."""
     provenance, family, build = REPORTS[name]
     case = Case("%s/%d" % (name, seed))
     build(case)

@@ -1,18 +1,18 @@
-"""Compares answers with truths."""
+"""Grades answers by comparing them with truths."""
 
-SET = 4  # an honest set has at most this many ranks
+SET = 4  # maximum number of ranks in an honest set
 SURE = 0.9  # a set with this confidence is wrong if it contains innocent ranks
 GRADES = ("right", "set", "part", "wide", "open", "silent", "wrong", "false alarm", "no answer")
 
 
 def grade(truth, answer):
     """Returns the grade of an answer.
-    right: exactly the culprits, or nobody if nobody is at fault. set: the culprit among at most four.
-    part: only some of the culprits. wide: the culprits among more than four.
-    open: the form cannot identify the culprit, and no innocent rank is blamed with confidence.
-    silent: nobody is named although the form identifies the culprit.
-    wrong: innocent ranks, or a set that is stated as certain. false alarm: a rank is named in a healthy job.
-    no answer: the program failed or exceeded its time."""
+    right: exactly the culprits, or nobody if nobody is at fault. set: the culprits among at most four ranks.
+    part: only some of the culprits. wide: the culprits among more than four ranks.
+    open: the form cannot identify the culprit, and the answer blames nobody with confidence.
+    silent: the answer names nobody although the form identifies the culprit.
+    wrong: innocent ranks, or a set stated with confidence. false alarm: a rank of a healthy job.
+    no answer: the program failed or exceeded the time limit."""
     if answer.error:
         return "no answer"
     named, culprits = set(answer.ranks), set(truth["culprits"])
@@ -39,7 +39,7 @@ def share(grades, which):
 
 
 def bands(results):
-    """Returns (lowest and highest confidence, findings, share that named the culprit) for each band of stated confidence."""
+    """Returns (lowest and highest confidence, findings, share that named the culprits) for each band of stated confidence."""
     rows = []
     for low, high in ((0.0, 0.4), (0.4, 0.6), (0.6, 0.75), (0.75, 0.9), (0.9, 1.01)):
         inside = [one for one, sure in results if sure is not None and low <= sure < high and one in GRADES[:4] + ("wrong", "false alarm")]

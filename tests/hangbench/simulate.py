@@ -1,11 +1,11 @@
 """A small simulator of training jobs: what each rank's CPU thread issues, and what its GPU starts and completes.
 
-It shares no code with the corpus of tests/corpus, so that the analyzer is measured on jobs from a different author. A rank has one CPU thread, one
-stream for computation, and one stream for each group. An operation on a group's stream starts after the earlier operations of that stream and after
-the computation that was queued before it. A collective completes on all members once each of them has started it with the same arguments; a batch of
-sends and receives completes once every partner has started its side.
+Shares no code with tests/corpus, so that the benchmark does not depend on one model of a job. A rank has one CPU thread, one stream for computation, and
+one stream for each group. An operation on a group's stream starts after earlier operations of the stream and after the computation that was queued before.
+A collective completes on all members when each of them has started it with the same arguments. A batch of sends and receives completes when every partner
+has started its side.
 
-Times are nanoseconds since the epoch. All random choices come from the job's own seed."""
+Times are nanoseconds since the epoch. All random choices come from the job's seed."""
 
 import random
 
@@ -14,7 +14,7 @@ BEGIN = 1_790_000_000 * S
 
 
 class Group:
-    """A communicator. `name` is PyTorch's name; `members` are its global ranks in order."""
+    """A communicator. `name` is PyTorch's name; `members` are global ranks in member order."""
 
     def __init__(self, name, description, members):
         self.name, self.description, self.members = name, description, list(members)
@@ -31,7 +31,7 @@ class Step:
         self.legs = facts.get("legs", ())  # parts of a batch: ("send" or "recv", global rank, elements)
         self.nanoseconds = facts.get("nanoseconds", 0)
         self.site = facts.get("site", ("train.py", 1, "step"))
-        self.beside = facts.get("beside", False)  # computation continues while this operation runs
+        self.beside = facts.get("beside", False)  # computation continues during this operation
 
     def copy(self, **changes):
         other = Step(self.what, self.group)
@@ -40,7 +40,7 @@ class Step:
 
 
 class Job:
-    """Groups and each rank's program, a list of Step."""
+    """The groups, and each rank's program as a list of Step."""
 
     def __init__(self, ranks, family):
         self.ranks, self.family = ranks, family
@@ -55,7 +55,7 @@ class Job:
 
 
 class Record:
-    """One operation of one rank, as a recorder sees it. A time is None if that stage was not reached."""
+    """One operation of one rank, as a recorder sees it. A time is None if the operation has not reached that point."""
 
     def __init__(self, step, created, sequence, p2p_sequence):
         self.step, self.created = step, created
@@ -66,10 +66,10 @@ class Record:
 
 
 class Simulation:
-    """Runs a job until nothing moves. Afterwards it has the records of each rank in call order, and the position of its CPU thread."""
+    """Runs a job until nothing moves. Then `records` has the records of each rank in call order, and `at` the position of each CPU thread."""
 
     def __init__(self, job, seed, lost=None):
-        """`lost`: the rank whose file is missing."""
+        """`lost` is the rank whose file is missing."""
         self.job, self.lost = job, lost
         self.random = random.Random(seed)
         ranks = range(job.ranks)
@@ -78,7 +78,7 @@ class Simulation:
         self.at = [0 for _ in ranks]  # index of each rank's next step
         self.ended = [None for _ in ranks]  # "exit", "stall", "done"
         self._gpu_stalled = set()
-        self._queues = [{} for _ in ranks]  # the newest task of each stream; the computation's stream is None
+        self._queues = [{} for _ in ranks]  # the newest task of each stream, by group name; None is the computation's stream
         self._open = [[] for _ in ranks]  # tasks that have not completed
         self._counts = [{} for _ in ranks]
         self._met = {}  # (group, number) -> {rank: record}; (group, from, to, number) -> {"send": record, "recv": record}
@@ -137,7 +137,7 @@ class Simulation:
         record.waits_for = [task for task in (queue.get(name), queue.get(None)) if task is not None]
         queue[name] = record
         if not record.is_compute and not step.beside:
-            queue[None] = record  # the next computation uses its result
+            queue[None] = record  # the next computation uses the result
         self._open[rank].append(record)
         if not record.is_compute:
             self.records[rank].append(record)

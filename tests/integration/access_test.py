@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests who gets access to real programs: keys, ports in this test's own
-network namespace, and a host's socket."""
+"""Tests the access control of real programs: keys, ports in the test's own network namespace, and the socket of a host."""
 
 import os
 import re
@@ -79,7 +78,7 @@ class AccessTest(unittest.TestCase):
         made = self.make()
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
-            endpoint = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"  # bound, but no process listens
+            endpoint = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"  # bound, but nobody listens
             waiting = subprocess.Popen([os.path.join(BIN, "lockstep-dump"), "--collector", endpoint, "train"], stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=made.environment())
             self.addCleanup(waiting.communicate)
@@ -164,7 +163,7 @@ class AccessTest(unittest.TestCase):
         self.assertTrue(wait_for(shown, 120), made.logs())
         if os.geteuid() != 0:
             return
-        # The socket excludes other users even if the folder lets them in.
+        # The socket excludes other users even if its folder does not.
         os.chmod(made.folder, 0o755)
         os.chmod(made.path("runtime"), 0o755)
         reach = ("import socket, sys\n"

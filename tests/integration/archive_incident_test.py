@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sends incidents of real jobs to a real ClickHouse over https. The archive's counts match the dumps, and a collector's next verdict remembers the
-previous one."""
+"""Sends incidents of real jobs to a real ClickHouse over https. Checks that the archive's counts match the dumps, and that a collector's next verdict
+mentions the previous one."""
 
 import bisect
 import collections
@@ -68,7 +68,7 @@ class IncidentTest(FolderTest):
         for table in TABLES:
             try:
                 found[table] = int(server.ask(f"SELECT count() FROM {table} FINAL", self.database))
-            except urllib.error.HTTPError:  # the folder does not exist yet
+            except urllib.error.HTTPError:  # the table does not exist yet
                 found[table] = 0
         return found
 
@@ -86,7 +86,7 @@ class IncidentTest(FolderTest):
         once = self.counts()
         self.assertGreater(min(once[table] for table in ("incidents", "findings", "culprits", "creations", "operations")), 0, once)
         self.run_it("lockstep-archive", folder)
-        # A sender that lost its spool resends data that the server has only in part.
+        # A sender that lost its spool sends data again that the server has only in part.
         shutil.rmtree(os.path.join(self.folder, ".local"), ignore_errors=True)
         server.ask("TRUNCATE TABLE incidents", self.database)
         self.assertIn("sent 1 incident", self.run_it("lockstep-archive", folder).stderr)
@@ -101,7 +101,7 @@ class IncidentTest(FolderTest):
         self.assertEqual((self.rows("findings")[0]["comm_name"], self.rows("findings")[0]["sequence"]),
                          (first["communicator"]["name"], first["sequence"]))
 
-        # lockstep export reads the same dumps and lists the individual operations.
+        # lockstep export lists the individual operations of the same dumps.
         told = list(csv.DictReader(io.StringIO(self.run_it("lockstep-export", folder, "--csv", "-").stdout)))
         calls, gpu, host = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
         for row in told:
@@ -123,8 +123,8 @@ class IncidentTest(FolderTest):
         self.assertGreater(sum(kept.values()), 4 * 25)
         self.assertEqual({key: count for key, count in measured.items() if count}, {key: len(times) for key, times in gpu.items()})
         self.assertGreater(sum(measured.values()), 0)
-        # If a class and function has only one size, its quantiles are those of all its calls. They may differ by a
-        # step of the histogram and by a microsecond, the index's resolution.
+        # If a class and function has only one size, its quantiles are those of all its calls. The quantiles may differ by one step of the histogram and by a
+        # microsecond, the resolution of the index.
         checked = 0
         for row in rows:
             key = row["comm_class"], row["operation"]
@@ -139,11 +139,11 @@ class IncidentTest(FolderTest):
         self.assertGreater(checked, 4)
         answer = json.loads(self.run_it("lockstep-archive", "query", "--json", "operations").stdout)
         self.assertEqual(sum(row["calls"] for row in answer), sum(calls.values()))
-        # `lockstep analyze` also prints the line: the host was blamed once before this incident.
+        # `lockstep analyze` prints a line about the earlier incident with this culprit.
         later = self.hung("again", *STOP)
         text = self.run_it("lockstep-analyze", later, status=1).stdout
         self.assertRegex(text, r"before +host n17 was the culprit of 1 of the only earlier incident|before +host n17 was the culprit of the only earlier incident")
-        # The archive keeps jobs apart by name.
+        # The archive distinguishes jobs by name.
         self.run_it("lockstep-archive", later)
         for table in TABLES:
             server.ask(f"ALTER TABLE {table} DELETE WHERE job = 'train'", self.database)
@@ -155,15 +155,15 @@ class IncidentTest(FolderTest):
         refused = self.run_it("lockstep-archive", "--retry-for", "0", "--ca", place("other.pem"), folder, status=1)
         self.assertIn("certificate", refused.stderr)
         self.assertNotIn(PASSWORD, refused.stderr)
-        # The system's certificates do not cover this server either.
+        # The system's certificates do not include the server's CA.
         self.assertIn("certificate", self.run_it("lockstep-archive", "--retry-for", "0", folder, status=1, LOCKSTEP_ARCHIVE_CA="").stderr)
         self.assertEqual(server.ask(f"SELECT count() FROM system.databases WHERE name = '{self.database}'"), "0\n")
-        # The certificate does not contain this name, so the server is unknown under it.
+        # The server's certificate does not contain this name.
         other = self.archive["LOCKSTEP_ARCHIVE"].replace("127.0.0.1", "localhost")
         self.run_it("lockstep-archive", "--retry-for", "0", "--to", other, folder, status=1)
         self.run_it("lockstep-archive", "--ca", place("ca.pem"), folder, LOCKSTEP_ARCHIVE_CA="")
         self.assertEqual(self.counts()["incidents"], 1)
-        # A verdict that cannot query the archive says so and does not change.
+        # If the archive cannot be queried, the verdict says so and does not change.
         text = self.run_it("lockstep-analyze", folder, status=1, LOCKSTEP_ARCHIVE_CA=place("other.pem")).stdout
         self.assertRegex(text, r"before +unknown: .*certificate")
 
@@ -190,7 +190,7 @@ class IncidentTest(FolderTest):
         first = incident_of("monday")
         sender = made.start("lockstep-archive", "archive", "--follow", made.out, "--every", "0.2", "--spool", made.path("archive"),
                             "--to", self.archive["LOCKSTEP_ARCHIVE"])
-        made.relays.append(sender)  # the cleanup kills this process with the others
+        made.relays.append(sender)  # the cleanup ends this process together with the relays
         sent = f"SELECT count() FROM system.tables WHERE database = '{self.database}' AND name = 'incidents'"
         self.assertTrue(wait_for(lambda: server.ask(sent) == "1\n" and self.counts()["incidents"] == 1, 60), made.logs())
         with open(os.path.join(first, "verdict.txt")) as file:

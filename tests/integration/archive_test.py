@@ -75,7 +75,7 @@ class ArchiveTest(FolderTest):
         return ["--spool", os.path.join(self.folder, spool), *folders]
 
     def assert_once(self, incidents):
-        """Checks that every row exists and that readers see it once."""
+        """Checks that every row was stored and that readers see each row once."""
         for table in TABLES:
             self.assertEqual(int(server.ask(f"SELECT count() FROM {table} FINAL", self.database)), incidents, table)
 
@@ -92,14 +92,14 @@ class ArchiveTest(FolderTest):
         days = int(server.ask("SELECT uniqExact(partition) FROM system.parts WHERE active AND database = "
                               f"'{self.database}' AND table = 'incidents'"))
         self.assertLessEqual(days, 2)
-        # A copy of the folder elsewhere is the same incident.
+        # A copy of the folder is the same incident.
         copy = os.path.join(self.folder, "copy")
         shutil.copytree(folders[0], copy)
         self.assertIn("1 were already there", self.run_it(*self.arguments(copy))[2])
 
     def test_rows_of_simultaneous_senders_arrive_once(self):
         folders = [self.incident(number) for number in range(10)]
-        # Two senders share a spool and one has its own. The first to start creates the tables.
+        # Two senders share a spool, and one has its own. The first one creates the tables.
         running = [self.start(*self.arguments(*folders, spool=spool)) for spool in ("a", "b", "b")]
         for process in running:
             _, err = process.communicate(timeout=100)
@@ -132,8 +132,7 @@ class ArchiveTest(FolderTest):
         self.assertEqual(status, 3, err)
         self.assertIn("send retries", err)
         self.assertEqual(len(self.spool()), 3)
-        # A process that waits for the server continues when the server returns, and sends what is in
-        # the spool.
+        # A process that waits for the server continues when the server returns. `send` then sends the spool.
         process = self.start("--retry-for", "90", *self.arguments(*folders[3:]))
         self.assertIn("retrying", process.stderr.readline())
         server.start()
@@ -194,7 +193,7 @@ class ArchiveTest(FolderTest):
         self.assertEqual(status, 0)
         self.assertIn("\u00e9 \U0001f600", out)
         self.assertEqual(self.run_it("query", "nothing")[0], 2)
-        # Incidents later than the one in question do not count.
+        # Incidents after the queried time do not count.
         question = {"hosts": ["n17", "n1'x"], "places": [], "until_real_ns": self.now_ns - 3600 * 10**9}
         status, out, _ = self.run_it("before", told=json.dumps(question))
         self.assertEqual((status, [(b["name"], b["culprit_of"], b["incidents"]) for b in json.loads(out)["before"]]), (0, [("n17", 1, 3)]))
@@ -205,7 +204,7 @@ class ArchiveTest(FolderTest):
         return json.loads(out)
 
     def test_clusters_share_an_archive(self):
-        """Hosts with the same name in two clusters are two hosts, and jobs with the same number are two jobs."""
+        """Hosts with the same name in two clusters are different hosts, and jobs with the same name are different jobs."""
         for number, cluster in enumerate(("east", "east", "west")):
             self.assertEqual(self.run_it("--cluster", cluster, *self.arguments(self.incident(number)))[0], 0)
         begin = self.now_ns // 10**9 // 86400 * 86400
@@ -218,7 +217,7 @@ class ArchiveTest(FolderTest):
         for query in ("list", "links", "hangs"):
             self.assertEqual(len(self.ask(query, "--cluster", "north")), 0, query)
             self.assertGreater(len(self.ask(query, "--cluster", "west")), 0, query)
-        # The best of all clusters is 100 %.
+        # The best speed of all clusters is 100 %.
         self.assertEqual([(row["cluster"], row["percent_of_best"]) for row in self.ask("speed")], [("east", 50), ("west", 100)])
         question = json.dumps({"hosts": ["n17"], "places": [], "until_real_ns": 0})
         status, out, _ = self.run_it("before", told=question, LOCKSTEP_CLUSTER="west")
@@ -237,7 +236,7 @@ class ArchiveTest(FolderTest):
         server.ask("CREATE TABLE lockstep_schema (version UInt32, made DateTime) ENGINE = ReplacingMergeTree ORDER BY version", self.database)
         server.ask("INSERT INTO lockstep_schema (version) VALUES (1)", self.database)
         server.ask("INSERT INTO incidents (day, at, job, incident, kind, verdict, hosts) VALUES (today(), now(), 'old', 'old', 'GPU_STALL', 'HUNG', ['n17'])", self.database)
-        # Simulates a program that was killed after the first statement.
+        # As if a program was killed after its first statement.
         server.ask("ALTER TABLE incidents ADD COLUMN cluster String AFTER at", self.database)
         status, _, err = self.run_it("--cluster", "east", *self.arguments(self.incident(1)))
         self.assertEqual(status, 0, err)
@@ -260,7 +259,7 @@ class ArchiveTest(FolderTest):
         status, _, err = self.run_it("--to", "http://ch.example.org/x", folder)
         self.assertEqual(status, 2)
         self.assertIn("https", err)
-        # Tables of a later version stay unchanged.
+        # Tables of a newer version stay unchanged.
         server.ask("INSERT INTO lockstep_schema (version) VALUES (99)", self.database)
         status, _, err = self.run_it(*self.arguments(self.incident(2)))
         self.assertEqual(status, 1)
@@ -279,7 +278,7 @@ class ArchiveTest(FolderTest):
         self.assert_once(1)
 
     def test_hostile_servers_do_not_delay_a_verdict(self):
-        """A server that answers with garbage, endlessly, slowly or not at all does not delay a verdict."""
+        """A server that answers with garbage, endlessly, slowly or not at all must not delay a verdict."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"garbage\r\n\r\n", b"", None, "endless",

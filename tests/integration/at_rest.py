@@ -1,12 +1,12 @@
-"""Detects when a job has reached its waits."""
+"""Detects that all processes of a job wait."""
 
 import re
 import time
 
 
 def at_rest(pids, but=0):
-    """Returns a condition: for half a second, no main thread of these processes has run, except in at most `but` processes. A process that has exited
-    counts as idle."""
+    """Returns a function that returns whether no main thread of these processes has run for half a second, except in at most `but` processes. A process
+    that has exited counts as waiting."""
     seen, since = {}, {}
 
     def condition():

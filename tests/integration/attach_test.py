@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs lockstep attach on jobs that were started without Lockstep. It must name the right rank or none, and write a normal incident folder."""
+"""Runs lockstep attach on jobs that started without Lockstep. It must name the right rank or no rank, and write a normal incident folder."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from own_group import own_group
 from support import LIBRARY, LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, explore_data, free_port, wait_for
 
 FOUR = ["--tp", "2", "--dp", "2"]
-# Name, ranks, arguments, fault, the ranks to name.
+# Name, ranks, arguments, fault, culprit.
 FAULTS = [
     ("sleep", 4, FOUR, "rank=1,step=20,kind=stall-host", 1),
     ("pipeline", 8, ["--tp", "2", "--pp", "2", "--dp", "2"], "rank=5,step=20,kind=stall-host,comm=pp", 5),
@@ -25,10 +25,10 @@ FAULTS = [
     ("kill", 4, FOUR, "rank=2,step=20,kind=kill", 2),
     ("exit", 4, FOUR, "rank=0,step=20,kind=exit-early", 0),
 ]
-# In these jobs nothing distinguishes the ranks: all wait for their GPUs.
+# In these jobs, all ranks look the same: they wait for their GPUs.
 OPEN = [("gpu", 4, FOUR, "rank=1,step=20,kind=stall-gpu"), ("skip", 4, FOUR, "rank=1,step=20,kind=skip,comm=tp"), ("healthy", 4, FOUR, None)]
 
-# A program with two or more ranks. One waits for a lock that another of its own threads holds.
+# A program with two or more ranks. One rank waits for a lock that another thread of the same process holds.
 LOCKED = '''
 import ctypes, os, sys, threading, time
 nccl = ctypes.CDLL(sys.argv[1])
@@ -54,7 +54,7 @@ log_metrics() if rank == 2 else block_until_ready()
 '''
 
 
-# A program whose ranks all wait in the same place. Rank 0 answers as NCCL's RAS does: rank 3 launched fewer operations.
+# A program whose ranks all wait in the same place. Rank 0 answers as NCCL's RAS does, and reports that rank 3 launched fewer operations.
 COUNTED = '''
 import os, socket, time
 REPORT = """
@@ -80,8 +80,8 @@ def block_until_ready():
 block_until_ready()
 '''
 
-# A program whose ranks all wait in the same place. A thread of each creates a pipe and answers as PyTorch's does. Rank
-# 2 missed the last call.
+# A program whose ranks all wait in the same place. A thread of each rank creates a pipe and answers as PyTorch's thread does. Rank 2 has not made the last
+# call.
 WATCHED = '''
 import os, pickle, threading, time
 RANK = int(os.environ["RANK"])
@@ -143,7 +143,7 @@ class AttachTest(FolderTest):
             process.wait()
 
     def said(self, job, what, ranks=1):
-        """Returns whether `count` of the job's ranks printed `text`."""
+        """Returns whether at least `ranks` ranks of the job printed `what`."""
         port = job.split("-")[1]
         logs = [pathlib.Path(self.folder, name).read_text() for name in os.listdir(self.folder) if name.startswith(port + ".")]
         return sum(what in log for log in logs) >= ranks
@@ -165,7 +165,7 @@ class AttachTest(FolderTest):
     def train(self, ranks, arguments, fault):
         command = [TRAINSIM, "--steps", "1000000", *arguments, *(["--fault", fault] if fault else [])]
         job, processes = self.start(ranks, command)
-        # The fault prints a line when it strikes. Then the other ranks start to wait.
+        # The fault prints a line when it starts. Then the other ranks start to wait.
         self.assertTrue(wait_for(lambda: self.said(job, "fault" if fault else "step 20/"), 60))
         time.sleep(1.5)
         return job, processes
@@ -199,7 +199,7 @@ class AttachTest(FolderTest):
         self.assertEqual(explore_data(self.path("incident"))["findings"][0]["ranks"], [1, 1])
         with open(self.path("incident", "logs", "output-of-rank_1.log")) as log:
             self.assertIn("fault", log.read())
-        # The job continues undisturbed, and a second look gives the same answer.
+        # The job is undisturbed, and a second run gives the same verdict.
         self.assertEqual([process.poll() for process in processes], [None] * 4)
         other, same = self.verdict(job, "--redact", "stacks")
         self.assertEqual(same["findings"][0]["culprit_ranks"], [1], other.stdout)
@@ -224,7 +224,7 @@ class AttachTest(FolderTest):
             self.assertIn("taken by lockstep attach, without the recorder's rings", file.read())
 
     def test_commands_on_other_hosts_run_through_ssh_and_kubectl(self):
-        """Uses the site's ssh and kubectl from PATH, unless options name others."""
+        """Without options, attach uses ssh and kubectl from PATH."""
         path = os.pathsep.join((self.folder, os.environ["PATH"]))
         self.script("ssh", '#!/bin/sh\necho "asked: $*" >&2\nexit 9\n')
         self.script("kubectl", '#!/bin/sh\necho "asked: $*" >&2\nexit 9\n')
@@ -238,7 +238,7 @@ class AttachTest(FolderTest):
         told = self.attach("--kubernetes", "a=b", PATH=path)
         self.assertEqual(told.returncode, 3)
         self.assertIn("kubectl: it exited with status 9: asked: get pods --output=json --selector=a=b\n", told.stderr)
-        # On this host, lockstep ran and failed for another reason.
+        # Here, the remote lockstep ran and failed for another reason.
         self.script("ssh", '#!/bin/sh\necho "lockstep: x: No such file or directory" >&2\nexit 3\n')
         self.assertIn("node7: it exited with status 3: lockstep: x: No such file", self.attach("--hosts", "hosts", PATH=path).stderr)
         self.script("kubectl", "#!/bin/sh\necho cut off\n")
@@ -247,7 +247,7 @@ class AttachTest(FolderTest):
         self.assertIn("node7: lockstep is not on its PATH; give its path with --remote", self.attach("--hosts", "hosts", PATH=path).stderr)
 
     def halves(self):
-        """Starts a job with half of its ranks on each host. A file named after each host has the PIDs. Rank 6 stops."""
+        """Starts a job with half of its ranks on each of two simulated hosts. A file named after each host has the PIDs. Rank 6 stops."""
         port = free_port()
         halves = []
         for half in range(2):
@@ -274,7 +274,7 @@ class AttachTest(FolderTest):
         return self.path(name)
 
     def test_attach_names_the_rank_of_a_job_on_several_hosts(self):
-        """The fake ssh looks only at one host's half of the job."""
+        """The fake ssh examines only one host's half of the job."""
         self.halves()
         over = self.script("over", '#!/bin/sh\nhost=$1; shift\n[ -f "$host" ] || { echo "no route to $host" >&2; exit 255; }\n'
                            f'shift; LOCKSTEP_HOST=$host exec {LOCKSTEP} "$@" $(cat "$host")\n')
@@ -287,7 +287,7 @@ class AttachTest(FolderTest):
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], told.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
         self.assertEqual(sorted(name for name in os.listdir(self.path("all")) if name.endswith(".lsd")), ["node0.lsd", "node1.lsd"])
-        # A host that does not answer is reported.
+        # A host without an answer is reported.
         with open(self.path("hosts"), "w") as file:
             file.write("node1\nnode7\n")
         told = self.attach("--hosts", "hosts", "--launch", over, "--out", "part")
@@ -299,7 +299,7 @@ class AttachTest(FolderTest):
         self.assertIn("is not a host name", told.stderr)
 
     def test_attach_names_the_rank_of_a_job_in_pods(self):
-        """The fake kubectl lists pods: two have half of the ranks each, one has no lockstep, one is not running."""
+        """The fake kubectl lists four pods: two have half of the ranks each, one has no lockstep, one is not running."""
         self.halves()
         pods = [{"metadata": {"name": name, "namespace": "ml"}, "status": {"phase": phase},
                  "spec": {"nodeName": f"gpu-{name}", "containers": [{"name": "main", "image": "registry/torch:2.9"}]}}
@@ -324,7 +324,7 @@ class AttachTest(FolderTest):
         self.assertEqual(calls[0], "get pods --output=json --selector=job-name=train --namespace=ml")
         self.assertEqual(sorted(call.split(" attach ")[0] for call in calls[1:]),
                          [f"exec --namespace=ml {name} --container=main -- lockstep" for name in ("bare", "node0", "node1")])
-        # No name from kubectl or from the user can become an option or several words.
+        # No name from kubectl or the user can become an option or several words.
         pods[0]["metadata"]["name"] = "--as=admin"
         with open(self.path("pods"), "w") as file:
             json.dump({"kind": "List", "items": pods}, file)
@@ -360,7 +360,7 @@ class AttachTest(FolderTest):
         self.assertEqual(verdict["findings"], [], told.stdout)
         self.assertIn("--ask-torch asks this job's PyTorch for Flight Recorder dumps", told.stderr)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("trace_rank_")], [], "unasked")
-        # With --ask-torch, the dumps show which rank missed the last call. The duration and the process's location are observed now.
+        # With --ask-torch, the dumps show which rank missed the last call. Attach itself observes the duration and the location.
         told, verdict = self.verdict(job, "--ask-torch")
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
         self.assertLess(self.took, 60)
@@ -368,10 +368,10 @@ class AttachTest(FolderTest):
         for rank in range(4):
             self.assertEqual(pathlib.Path(self.path("incident", "torch", f"torch_rank_{rank}")).read_bytes(),
                              pathlib.Path(self.path(f"trace_rank_{rank}")).read_bytes())
-        # The incident already contains the dumps, so the analyzer must not count them twice.
+        # The incident contains the dumps already, so the analyzer must not count them twice.
         again = subprocess.run([LOCKSTEP, "analyze", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(json.loads(again.stdout)["findings"], verdict["findings"], again.stderr)
-        # The dumps are recent now. If something must be redacted, no files are kept.
+        # The dumps are recent. Files are not stored if something must be redacted.
         told, verdict = self.verdict(job, "--redact", "stacks")
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
         self.assertFalse(os.path.exists(self.path("incident", "torch")))
@@ -434,7 +434,7 @@ class AttachTest(FolderTest):
         told = nobody("--job", job)
         self.assertEqual(told.returncode, 3)
         self.assertIn("run this as root (sudo lockstep attach), or as the job's user", told.stderr)
-        # For another user, only the processes' existence is visible, and the message says what to do.
+        # Another user sees only that the processes exist, and the message says what to do.
         os.chmod(self.folder, 0o777)
         told = nobody("--out", "incident", *(str(process.pid) for process in processes))
         self.assertEqual(told.returncode, 1, told.stderr)

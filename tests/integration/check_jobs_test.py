@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs `lockstep check` on small jobs of many kinds (tests/workload/smalljobs.cpp): each bug is found, with its ranks and its call, and no healthy
-job is reported. check_jobs_test.py [NAME...] runs only some of them."""
+"""Runs `lockstep check` on many small jobs (tests/workload/smalljobs.cpp). Each bug is found with its ranks and its call, and no healthy job is reported.
+check_jobs_test.py [NAME...] runs only these jobs."""
 
 import concurrent.futures
 import json
@@ -15,7 +15,7 @@ SMALLJOBS = os.path.join(BIN, "smalljobs")
 
 
 def problems(folder, rings, name, ranks, culprits, call):
-    """Returns what is wrong with the check's report on this job; empty if it is right."""
+    """Returns what is wrong with the report on this job; empty if it is right."""
     healthy = culprits == "-"
     run = subprocess.run([LOCKSTEP, "check", "-n", ranks, "--rounds", "2" if healthy else "1", "--late-after", "1", "--format", "json", "--", SMALLJOBS, name],
                          cwd=folder, capture_output=True, text=True, timeout=120, check=False,
@@ -30,7 +30,7 @@ def problems(folder, rings, name, ranks, culprits, call):
     said = first["text"] + " ".join(each["call"] for each in first["calls"])
     wrong = [] if named == culprits else ["named %s instead of %s" % (named, culprits)]
     wrong += [] if call in said else ["%s is not named" % call]
-    # Records of splits have no call site.
+    # The recorder stores no call site for splits and initializations.
     wrong += [] if call.lower() in ("split", "init") or any("smalljobs.cpp:" in each["site"] for each in first["calls"]) else ["no call site"]
     return "; ".join(wrong) + "\n" + run.stdout if wrong else ""
 
@@ -44,7 +44,7 @@ class CheckJobsTest(FolderTest):
         self.assertGreaterEqual(sum(job[2] == "-" for job in jobs), 20)
         self.assertGreaterEqual(sum(job[2] != "-" for job in jobs), 30)
         jobs = [job for job in jobs if not self.only or job[0] in self.only]
-        # A check mostly waits: for its ranks to start, and for the second after which it declares them late.
+        # A check mostly waits: for ranks to start, and until late ranks are reported.
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             results = pool.map(lambda job: problems(self.folder, self.rings, *job), jobs)
             for job, wrong in zip(jobs, results):

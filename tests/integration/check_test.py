@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests `lockstep check`. A healthy job has no fault. If one rank skips a call or makes it with different arguments, the report shows the call with
-its line. The same holds for faults that the job survives."""
+"""Tests `lockstep check`. A healthy job has no fault. If one rank skips a call or makes it with other arguments, the report shows the call with its source
+line, even if the job survives the fault."""
 
 import json
 import os
@@ -76,7 +76,7 @@ class CheckTest(FolderTest):
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
     def test_a_killed_check_leaves_no_rank(self):
-        """Kills the check while a rank is stopped for a moment, as happens from the second round on."""
+        """Kills the check while a rank is briefly stopped, which happens from the second round on."""
         job = [TRAINSIM, "--dp", "4", "--steps", "1000000", "--pace-ms", "10"]
         check = subprocess.Popen([LOCKSTEP, "check", "-n", "4", "--seconds", "3", "--rounds", "9", "--", *job], cwd=self.folder,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_environment(TMPDIR=self.folder, LOCKSTEP_DIR=self.rings))
@@ -87,7 +87,7 @@ class CheckTest(FolderTest):
         self.assertTrue(wait_for(lambda: not self.ranks(), 30), self.ranks())
 
     def ranks(self):
-        """Returns the states of the job's processes, by PID."""
+        """Returns {PID: state} of the job's processes."""
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -95,7 +95,7 @@ class CheckTest(FolderTest):
                     if f"LOCKSTEP_CHECK_DUMPS={self.folder}" in environment.read():
                         found[pid] = stat.read().rsplit(")", 1)[1].split()[0]
             except OSError:
-                continue  # it exited
+                continue  # the process exited
         return found
 
     def test_records_can_be_kept(self):

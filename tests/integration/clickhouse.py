@@ -1,4 +1,4 @@
-"""A test's own clickhouse-server, on the loopback, in a folder that is removed with it."""
+"""A clickhouse-server for one test, on the loopback, in a folder that is removed at the end."""
 
 import os
 import shutil
@@ -61,8 +61,7 @@ def until(what, seconds=60):
 
 
 def make_certificates(folder):
-    """Creates ca.pem, a server.pem and server.key signed by that CA for
-    127.0.0.1, and other.pem, another site's CA."""
+    """Creates ca.pem, a server.pem and server.key signed by that CA for 127.0.0.1, and other.pem, the CA of another site."""
     def openssl(*words):
         subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=60)
     for name in ("ca", "other"):
@@ -74,7 +73,7 @@ def make_certificates(folder):
 
 
 class ClickHouse:
-    """Serves plain http and, with `tls`, also https, which needs openssl."""
+    """A server for http and, with `tls`, also https, which needs openssl."""
 
     def __init__(self, tls=False):
         self.folder = tempfile.mkdtemp(prefix="lockstep-archive-server-")
@@ -119,7 +118,8 @@ class ClickHouse:
 
 
 def of_module(archive, tls=False):
-    """For setUpModule of tests of `archive`, a program's path. Returns a running server that stops after the module. Skips if a program is missing."""
+    """Call from setUpModule. Returns a running server that stops after the module. `archive` is the path of lockstep-archive. Skips if a program is
+    missing."""
     for program, path in (("clickhouse-server", SERVER), ("openssl", shutil.which("openssl") if tls else "not needed")):
         if path is None:
             raise unittest.SkipTest(f"{program} is not installed (Debian: {program})")

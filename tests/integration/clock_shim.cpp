@@ -1,5 +1,5 @@
-// A preloaded library that makes the wall clock settable for tests. The file CLOCK_SHIM contains eight bytes of
-// nanoseconds, which are added to CLOCK_REALTIME for libc's callers. All other clocks stay unchanged, as when an
+// A preloaded library with which tests set the wall clock. The file named by CLOCK_SHIM contains eight bytes:
+// nanoseconds that are added to CLOCK_REALTIME when a program asks libc. Other clocks stay unchanged, as when an
 // administrator sets the time.
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,5 +1,4 @@
-"""A cluster on one machine: a collector, relays, agents under other host names, and trainsim ranks. Uses the loopback
-only."""
+"""A cluster on one machine: a collector, relays, agents with different host names, and trainsim ranks. Uses only the loopback."""
 
 import base64
 import glob
@@ -16,7 +15,7 @@ from support import BIN, BUILD, LIBRARY, MEMORY, clean_environment, free_port
 
 
 class Proxy:
-    """A proxy between agents and the collector: forwards bytes, stalls, or cuts every connection."""
+    """A proxy between agents and the collector that forwards bytes, stalls, or cuts every connection."""
 
     def __init__(self, target_port):
         self.target_port = target_port
@@ -81,7 +80,7 @@ class Cluster:
         self.agents = [None] * hosts
         self.ranks = []
         self.world = hosts * per_host
-        self.prefix = []  # prefix of every command, which can run it in another network namespace
+        self.prefix = []  # put before every command, for example to run it in another network namespace
         self.keys = self.path("cluster-keys") if keys else None
         for role in ("collector", "relay", "agent", "operator") if keys else ():
             subprocess.run([os.path.join(BIN, "lockstep-keygen"), "--role", role, self.keys], stdout=subprocess.DEVNULL, check=True)
@@ -124,7 +123,7 @@ class Cluster:
                                         LOCKSTEP_HOST=f"node{index}", LOCKSTEP_RUNTIME_DIR=self.path(f"runtime{index}"))
 
     def start_ranks(self, *arguments, job="train", claim=lambda rank: {"RANK": str(rank)}):
-        """`claim`: variables that give a process its rank."""
+        """`claim` returns the variables that give a process its rank."""
         port = free_port()
         for rank in range(self.world):
             host = rank // self.per_host
@@ -160,7 +159,7 @@ class Cluster:
         return sorted(glob.glob(os.path.join(self.out, "lockstep-incident-*")))
 
     def whole(self):
-        """Returns incidents for which nothing more will be gathered."""
+        """Returns the incidents whose gathering has ended."""
         return [folder for folder in self.incidents()
                 if os.path.exists(os.path.join(folder, "manifest.json")) and not os.path.exists(os.path.join(folder, ".gathering.json"))]
 
@@ -183,8 +182,7 @@ class Cluster:
 
 
 def ledger(folder):
-    """Returns the ids of an incident's chunks on disk, in ledger order, and
-    what is wrong with their files."""
+    """Returns the IDs of an incident's chunks on disk, in ledger order, and what is wrong with the files."""
     ids, parts, problems = [], {}, []
     with open(os.path.join(folder, ".ledger"), "rb") as file:
         content = file.read()
@@ -216,7 +214,7 @@ def ledger(folder):
         waits = os.path.join(folder, f".{name}.{part['request']}.{part['index']}.part")
         found = path if os.path.exists(path) else waits
         if name.endswith(".evidence.lsd") and not os.path.exists(found):
-            continue  # the whole file has replaced this part
+            continue  # the complete file has replaced this part
         if not os.path.exists(found):
             problems.append(f"{name}: all its chunks are in the ledger, and there is no such file")
         elif os.path.getsize(found) != part["end"]:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Simulates faults of a cluster with real processes on the loopback: a host disappears with all its processes, a relay hangs, connections to a relay
-break while an incident is gathered, and two processes claim the same rank."""
+"""Simulates faults of a cluster with real processes on the loopback: a host disappears with all its processes, a relay hangs, connections to a relay break
+during gathering, and two processes claim the same rank."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class ClusterFaultsTest(unittest.TestCase):
         made.start_all(*RUNS)
         self.assertTrue(wait_for(lambda: len(made.log("collector")) and "new job " in made.log("collector"), 120), made.logs())
         wait_for(lambda: False, 3)  # gives the job some history
-        # node1 loses power: no process is left that could report its exit.
+        # node1 loses power: no process remains that could report an exit.
         for process in (made.agents[1], made.ranks[2], made.ranks[3]):
             process.send_signal(signal.SIGKILL)
         verdict = self.verdict(made)
@@ -70,7 +70,7 @@ class ClusterFaultsTest(unittest.TestCase):
         made.start_collector()
         for host in range(made.hosts):
             made.start_agent(host)
-        # Before gaps are learned, such a wait is declared hung only after 60 s.
+        # Before the collector has learned the job's gaps, it declares such a wait hung only after 60 s.
         made.start_ranks("--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "20", "--launches", "3000",
                          "--fault", "rank=1,step=150,kind=stall-gpu,comm=tp",
                          claim=lambda rank: {"RANK": str(rank), "LOCKSTEP_GPU": "off"})
@@ -89,7 +89,7 @@ class ClusterFaultsTest(unittest.TestCase):
             made.start_agent(host, f"tcp://127.0.0.1:{proxy.port}")
         made.start_ranks(*STALL)
         self.verdict(made)
-        # The digests showed the route to each agent. From here on, that route is broken.
+        # The digests have shown the route to each agent. Now this route breaks.
         proxy.shut = True
         self.assertTrue(wait_for(lambda: not proxy.pairs, 10))
         proxy.shut = False
@@ -103,8 +103,7 @@ class ClusterFaultsTest(unittest.TestCase):
         made.start_collector()
         for host in range(made.hosts):
             made.start_agent(host)
-        # This happens when mpirun runs inside srun: the job uses one launcher's rank numbers, and the other
-        # launcher's numbers differ.
+        # This happens if mpirun runs inside srun: the job uses the rank numbers of one launcher, and the numbers of the other differ.
         claims = [0, 1, 1, 3]
         made.start_ranks(*STALL, claim=lambda rank: {"OMPI_COMM_WORLD_RANK": str(rank), "SLURM_PROCID": str(claims[rank])})
         self.assertTrue(wait_for(lambda: "are reported by both" in made.log("collector"), 120), made.logs())

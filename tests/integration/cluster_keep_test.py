@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests what a running collector keeps and who may read it: old incidents are deleted, and a group may read new ones."""
+"""Tests what a running collector keeps, and who may read incidents: old incidents are deleted, and a group may read new ones."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class ClusterKeepTest(unittest.TestCase):
         self.assertEqual(os.stat(folder[0]).st_mode & 0o7777, 0o2750)
         if not root:
             return
-        os.chmod(made.folder, 0o711)  # mkdtemp allows only this user
+        os.chmod(made.folder, 0o711)  # mkdtemp gives access only to this user
 
         def read_as(number):
             def become():

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Kills agents, relay, collector and ranks with SIGKILL at random points of every phase, and cuts the network by stopping the relay. Checks
-afterwards:
-- Every chunk that left an agent's spool is in the incident's ledger, each ID once, except those that the agent's log reports as refused.
+"""Kills agents, relay, collector and ranks with SIGKILL at random points of every phase, and cuts the network by stopping the relay. Then checks:
+- Every chunk that left an agent's spool is in the incident's ledger, each ID once, except those that an agent's log reports as refused.
 - Every file is as long as its ledger says.
 - The command of --on-verdict ran once for each incident.
-- The verdicts name only the stalled rank or a killed one.
+- The verdicts name only the stalled rank or a killed rank.
 
-Most episodes wait for a verdict before they kill. They then stop an agent for a few seconds, so that evidence, command and gathering last long enough
-to be hit. `--kills 200` is the full test; ctest runs a sample."""
+Most episodes wait for a verdict before they kill, and then stop an agent for a few seconds. So evidence, command and gathering last long enough to be
+interrupted. `--kills 200` is the full test; ctest runs a sample."""
 
 import argparse
 import collections
@@ -28,7 +27,7 @@ FAULT = ["--tp", "2", "--pp", "1", "--dp", "3", "--steps", "1000000", "--fault",
 
 
 class Spools:
-    """Tracks the chunks that were seen in the agents' spools, and those that are still there."""
+    """Tracks which chunks have been in the agents' spools, and which are still there."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -39,7 +38,7 @@ class Spools:
         for host in range(self.cluster.hosts):
             for folder, _, names in os.walk(self.cluster.path(f"spool{host}", "files")):
                 if os.path.basename(folder).startswith("."):
-                    continue  # the chunk is being written, so it is not in the spool yet
+                    continue  # the chunk is still being written, so it is not in the spool
                 for name in names:
                     match = re.fullmatch(r"\d+-([0-9a-f]{32})\.chunk", name)
                     if match:
@@ -49,7 +48,7 @@ class Spools:
 
 
 def not_taken(cluster):
-    """Returns the IDs that the agents' logs report as dropped."""
+    """Returns the IDs of chunks that the agents' logs report as refused."""
     ids = set()
     for host in range(cluster.hosts):
         for path in glob.glob(cluster.path(f"spool{host}", "agent.log*")):
@@ -63,7 +62,7 @@ LATE = ("verdict", "evidence", "command", "everything")
 
 
 def told(cluster, what):
-    """Returns how often the command of --on-verdict started or ended."""
+    """Returns how often the command of --on-verdict wrote `what`: "begin" or "end"."""
     try:
         with open(cluster.path("told")) as file:
             return [line.split()[0] for line in file].count(what)
@@ -86,7 +85,7 @@ def phase_of(cluster):
 
 
 def episode(options, randomness, counts):
-    """Runs one job that hangs, and kills processes in the meantime. Returns the problems."""
+    """Runs one job that hangs, and kills processes during the run. Returns the problems."""
     cluster = Cluster(hosts=3, per_host=2, relays=1)
     cluster.failed = False
     hook = f"echo begin >> {cluster.path('told')}; cat > /dev/null; sleep {randomness.choice([0, 0.3, 1])}; echo end >> {cluster.path('told')}"
@@ -110,7 +109,7 @@ def episode(options, randomness, counts):
         while time.monotonic() < until:
             spools.look()
             now = time.monotonic()
-            # While the machine does not schedule this process, it may not schedule the others either.
+            # If the machine did not schedule this process, it may not have scheduled the others either.
             if now - looked > 1:
                 until += now - looked
                 counts["machine", "seconds in which nothing ran"] += int(now - looked)
@@ -127,7 +126,7 @@ def episode(options, randomness, counts):
                         cluster.start_agent(index)
             phase = phase_of(cluster)
             if late and slow is None and phase in LATE and randomness.random() < 0.7:
-                # One agent is slow to send evidence, or everything, which leaves time for kills.
+                # One agent is slow to send evidence or files, which leaves time for kills.
                 slow = (randomness.randrange(cluster.hosts), now + randomness.uniform(2, 5))
                 if cluster.agents[slow[0]].poll() is None:
                     cluster.agents[slow[0]].send_signal(signal.SIGSTOP)
@@ -160,7 +159,7 @@ def episode(options, randomness, counts):
                         killed_ranks.add(index)
                     else:
                         down[kind, index] = now + randomness.choice([0, 0.2, 1, 3])
-                # Kills follow each other quickly, or leave time to make progress.
+                # Sometimes kills follow each other quickly, and sometimes there is time for progress.
                 next_kill = now + randomness.choice([0.05, 0.3, 0.6, 1] if late else [0.05, 0.3, 1, 2, 4, 6])
                 if phase == "whole":
                     kills = 0
@@ -183,7 +182,7 @@ def episode(options, randomness, counts):
                 declared += json.load(file)["declared"]
         wait_for(lambda: told(cluster, "end") >= told(cluster, "begin"), 20)
         ran = told(cluster, "begin")
-        # If three incidents are declared at once, the newest replaces the others, so one command may not run.
+        # If three incidents are declared at once, the newest replaces a waiting one, so a command may not run.
         if ran != told(cluster, "end") or ran > declared or ran < min(declared, 2):
             problems.append(f"the command of --on-verdict began {ran} times, ended {told(cluster, 'end')} times, for {declared} incidents")
         counts["command", "ran"] += ran
@@ -198,8 +197,8 @@ def episode(options, randomness, counts):
             problems.append(f"ids on disk twice: {twice}")
         gone = set(spools.seen) - left
         counts["chunks", "left the spool"] += len(gone)
-        # A new collector or a restarted agent can cause evidence to be gathered twice. A chunk is refused if its file is already complete or its
-        # incident is closed. Such a chunk was never acknowledged.
+        # After a restart of a collector or agent, evidence may be gathered twice. A chunk is refused if its file is already complete or its incident is
+        # closed; such a chunk was never acknowledged.
         refused = not_taken(cluster)
         counts["chunks", "not taken"] += len(refused)
         lost = gone - set(on_disk) - refused

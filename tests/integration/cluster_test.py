@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs collector, relay, agents and ranks as real processes on the loopback. The verdict must name the rank."""
+"""Runs collector, relay, agents and ranks as real processes on the loopback. The verdict must name the culprit."""
 
 import json
 import os
@@ -21,7 +21,7 @@ class ClusterTest(unittest.TestCase):
         return made
 
     def wait_for_all(self, made):
-        """Waits until the collector knows every rank of every host. The line "new job" already appears at the first rank."""
+        """Waits until the collector knows every rank of every host. The line "new job" already appears with the first rank."""
         def known():
             jobs = [json.loads(line) for line in tool(made, "lockstep-top", "--json").stdout.splitlines()]
             return jobs and jobs[0].get("ranks") == made.world and jobs[0].get("agents") == made.hosts
@@ -99,8 +99,8 @@ class ClusterTest(unittest.TestCase):
             with open(path) as file:
                 return file.read()
 
-        # The first verdict comes from digests, before the collector knows that the host is lost. The verdict on the complete incident replaces it a
-        # minute after the host's last message.
+        # The first verdict comes from digests, before the collector knows that the host is lost. A minute after the host's last message, the verdict on the
+        # complete incident replaces it.
         self.assertTrue(wait_for(lambda: "node0" in text(), 180), "the ranks without data must be named: " + text())
         made.agents[0].send_signal(signal.SIGCONT)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs jobs in containers made of real namespaces, with an agent outside. Also checks the reason that is printed for each way in which recording can
+"""Runs jobs in containers made of real namespaces, with an agent outside. Also checks the reason that is printed for every way in which recording can
 fail."""
 
 import glob
@@ -21,7 +21,7 @@ except ImportError:
     yaml = None
 
 STALL = [TRAINSIM, "--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
-# The container runs this as its launcher. The network is the test's own.
+# The launcher inside the container, which has its own network.
 RANKS = 'for rank in 0 1 2 3; do RANK=$rank LOCAL_RANK=$rank "$@" & done; wait'
 INSIDE = "LOCKSTEP_CONTAINER_TEST_FOLDER"
 
@@ -40,7 +40,7 @@ def clean_environment(**more):
 
 
 class ContainerTest(FolderTest):
-    """Each test simulates a host in its own namespaces (so that an agent that looks everywhere finds only this test's jobs), with a container inside."""
+    """Each test simulates a host in separate namespaces, so that an agent finds only this test's jobs, with a container inside."""
 
     def play(self, options, setup, drop=True, agent=()):
         reason = refused("-m", "-p", "-f", "-i", "-n", "--mount-proc")
@@ -61,7 +61,7 @@ class ContainerTest(FolderTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + logs)
         told = json.loads(done.stdout.splitlines()[-1])
         self.assertEqual(told["culprits"], [2], logs)
-        # The pid is the host's number, not the container's.
+        # The PID is that of the host's namespace, not the container's.
         self.assertEqual(told["rank_of_pid"], 2, told)
         self.assertNotEqual(told["pid"], told["inner_pid"], told)
         return told
@@ -75,7 +75,7 @@ class ContainerTest(FolderTest):
         self.assertGreater(told["host_rings"], 0)
 
     def test_a_rank_in_a_container_without_space_for_rings_is_named(self):
-        """The rings are in the memory of processes, whose PIDs outside differ from those inside."""
+        """The rings are in the memory of processes; their PIDs inside and outside differ."""
         told = self.play(["-i"], "mount -t tmpfs -o size=16m tmpfs /dev/shm && head -c 13000000 /dev/zero >/dev/shm/other")
         self.assertEqual(told["host_rings"], 0)
         self.assertTrue(any("in its process's memory" in line for line in told["blind"]), told)
@@ -86,7 +86,7 @@ class ContainerTest(FolderTest):
 
     @unittest.skipIf(yaml is None, "python3-yaml is not installed")
     def test_an_agent_with_the_capabilities_of_the_manifest_names_the_rank(self):
-        """The DaemonSet's agent shares only the host's processes, and has only the rights of the runtime and the manifest."""
+        """The DaemonSet's agent shares only the host's PID namespace, and has only the capabilities of the runtime and the manifest."""
         with open(os.path.join(os.path.dirname(__file__), "../../packaging/kubernetes/lockstep.yaml")) as file:
             pod = next(document for document in yaml.safe_load_all(file) if document["kind"] == "DaemonSet")["spec"]["template"]["spec"]
         self.assertTrue(pod["hostPID"])
@@ -94,16 +94,16 @@ class ContainerTest(FolderTest):
         self.assertEqual(security["runAsUser"], 0)
         granted = [name.lower() for name in security["capabilities"]["add"]]
         usual = ["chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service", "sys_chroot", "mknod", "audit_write",
-                 "setfcap"]  # container runtimes give these capabilities to root
+                 "setfcap"]  # container runtimes give root these capabilities
         bounds = ",".join(["-all", *("+" + name for name in usual + granted)])
         self.play(["-i"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", agent=[
             "unshare", "-m", "-i", "sh", "-c", f'mount -t tmpfs tmpfs /dev/shm && exec setpriv --bounding-set={bounds} --inh-caps=-all "$0" "$@"'])
 
 
 def as_host(plan):
-    """Runs in its own namespaces: the host's shared memory, an agent alone,
-    and a container with the job. Prints the rank that the verdict names."""
-    folder = os.environ.pop(INSIDE)  # clean_environment removes the other variables of Lockstep
+    """Runs inside the namespaces: mounts the host's shared memory, starts an agent alone and a container with the job. Prints which rank the verdict
+    names."""
+    folder = os.environ.pop(INSIDE)  # read before clean_environment removes the variables of Lockstep
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
     environment = clean_environment(LOCKSTEP_RUNTIME_DIR=folder + "/runtime")
@@ -134,7 +134,7 @@ def as_host(plan):
     pid = finding["culprits"][0].get("pid", 0)
     with open(f"/proc/{pid}/status") as file:
         inner = int(re.search(r"^NSpid:.*?(\d+)$", file.read(), re.M).group(1))
-    # The ring's name contains the process's pid in the container's namespace.
+    # The ring's name contains the PID in the container's namespace.
     rank = None
     for path in glob.glob(f"/proc/{pid}/root/dev/shm/lockstep-*/boxed.*/*.{inner}.*.ring"):
         if os.path.islink(path):
@@ -144,7 +144,7 @@ def as_host(plan):
     host_rings = len(glob.glob("/dev/shm/lockstep-*/boxed.*/*.ring"))
     print(json.dumps({"culprits": finding["culprit_ranks"], "pid": pid, "inner_pid": inner, "rank_of_pid": rank, "host_rings": host_rings,
                       "blind": said.get("blind", [])}))
-    job.kill()  # this also ends all children of the job
+    job.kill()  # this also ends all processes of the job
     job.wait(60)
     agent.terminate()
     agent.wait(60)
@@ -152,15 +152,15 @@ def as_host(plan):
 
 
 def rank_of(header):
-    """Reads the rank from a ring's first page: PID, restart and rank are at byte 192 (docs/ring-file.md)."""
+    """Returns the rank from a ring's first page: PID, restart and rank are at byte 192 (docs/ring-file.md)."""
     return struct.unpack_from("<iIi", header, 192)[2]
 
 
 class UnrecordedTest(FolderTest):
-    """Checks that "0 ranks recorded" always comes with the reason."""
+    """Checks that "0 ranks recorded" always comes with a reason."""
 
     def told(self, *command, **environment):
-        """Returns what lockstep run prints about a job that runs until lockstep has looked at it."""
+        """Returns what lockstep run prints about a job that runs long enough to be examined."""
         done = subprocess.run([LOCKSTEP, "run", "--", *command], env=clean_environment(**environment), cwd=self.folder, capture_output=True, text=True,
                               timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the same scenarios twice at 8 ranks: simulated (lockstep-corpus), and with real processes (trainsim under `lockstep run`). Layout, culprits
-and kind of communicator are the same. The analyzer must give the same kind, culprits and communicator role for both. This keeps the simulator and
-the stand-in libraries consistent."""
+"""Runs the same scenarios twice at 8 ranks: simulated (lockstep-corpus), and with real processes (trainsim under `lockstep run`), with the same layout,
+culprits and kind of communicator. The analyzer must give the same kind, culprits and communicator role for both. This keeps simulator and stand-in
+libraries consistent."""
 
 import argparse
 import json
@@ -22,14 +22,12 @@ ROLES = {"TENSOR_MODEL": "tp", "PIPELINE": "pp", "DATA_PARALLEL": "dp", "EXPERT"
 
 
 def role_of(name):
-    """Returns the kind of communicator behind a name: "tp_3" and
-    "TENSOR_MODEL_PARALLEL_GROUP" are tp."""
+    """Returns the role of a communicator from its name: "tp" for "tp_3" and "TENSOR_MODEL_PARALLEL_GROUP"."""
     return next((role for word, role in ROLES.items() if word in name), re.match(r"[a-z]*", name).group())
 
 
 def gist(verdict):
-    """Returns what two verdicts of one scenario must agree on: (verdict,)
-    without a finding, otherwise (kind, culprits, role, size)."""
+    """Returns what two verdicts of one scenario must have in common: (verdict,) without a finding, otherwise (kind, culprits, role, size)."""
     findings = verdict.get("findings") or []
     if not findings:
         return (verdict.get("verdict"),)
@@ -38,7 +36,8 @@ def gist(verdict):
 
 
 def same(first, second, role):
-    """`role`: the role of the faulty communicator, or "" if the fault is not in a communicator. Simulated communicators may have no name."""
+    """Returns whether two gists agree. `role` is the role of the faulty communicator, or "" if the fault is not in a communicator. Simulated communicators
+    may have no name; then only the sizes are compared."""
     if first[:2] != second[:2]:
         return False
     if len(first) < 4 or not role:

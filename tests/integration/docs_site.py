@@ -1,5 +1,5 @@
-"""The folder in which docs_test runs a page's commands, and replacements for what a site has: a torchrun, keys and folders with other names, kubectl,
-sacct, systemctl for another root, and a real Slurm and ClickHouse if they are installed."""
+"""The folder in which docs_test runs the commands of a page, and replacements for what a site has: torchrun, keys and folders with other names, kubectl,
+sacct, systemctl for another root, and a real Slurm and ClickHouse if installed."""
 
 import glob
 import importlib.util
@@ -73,7 +73,7 @@ elif "port-forward" in words:
 else:
     sys.exit(f"what is {words}?")
 """
-# Slurm's own sacct needs a database of jobs. This replacement knows the names of sacct's fields.
+# Slurm's own sacct needs a job database. This replacement knows the field names of the real sacct.
 SACCT = """#!/usr/bin/env python3
 import sys, time
 wanted = sys.argv[sys.argv.index("-o") + 1].split(",")
@@ -89,13 +89,13 @@ for number in (1, 2):
     values = {"JobID": str(number), "Start": stamp(7200 * number), "End": stamp(60), "NTasks": "8"}
     print("|".join(values[name] for name in wanted))
 """
-# Enables units in the site's own root, where nothing can be started.
+# Enables units in the folder's root, where no unit can start.
 SYSTEMCTL = """#!/bin/bash
 words=()
 for word; do [ "$word" = --now ] || words+=("$word"); done
 exec @SYSTEMCTL@ --root=@ROOT@ "${words[@]}"
 """
-# The packages create this user. Here the user exists only for this command.
+# The packages create this user. Here the user exists only during this command.
 CHOWN = """#!/bin/sh
 exec unshare --mount sh -c 'mount --bind @ROOT@/passwd /etc/passwd && mount --bind @ROOT@/group /etc/group && exec @CHOWN@ "$@"' sh "$@"
 """
@@ -115,7 +115,7 @@ def may_mount():
 
 
 def lacks(text):
-    """Returns, in a word, what a block needs and this machine does not have, or an empty string."""
+    """Returns what a block needs and this machine does not have, or ""."""
     if re.search(r"\bmpirun ", text) and not shutil.which("mpirun"):
         return "mpirun"
     if "lockstep view" in text and not VIEWER:
@@ -138,7 +138,7 @@ def lacks(text):
 
 
 class Site:
-    """A folder with files in which a page's commands run. `text` is the page."""
+    """A folder with files in which the commands of a page run. `text` is the page."""
 
     def __init__(self, text):
         self.folder = tempfile.mkdtemp(prefix="lockstep-docs-")
@@ -189,7 +189,7 @@ class Site:
         os.chmod(self.path(name), 0o755)
 
     def bring(self, text):
-        """Starts the servers that a block needs."""
+        """Starts the servers that the block needs."""
         if re.search(r"\bsrun ", text) and self.slurm is None:
             self.slurm = slurm_cluster.SlurmCluster(self.path("slurm"), nodes=1, first_port=SLURM_FIRST_PORT)
             os.makedirs(self.slurm.folder, mode=0o755)
@@ -202,7 +202,7 @@ class Site:
             self.environment["LOCKSTEP_ARCHIVE_CA"] = os.path.join(self.archive.folder, "ca.pem")
 
     def own(self, text):
-        """Returns the commands with this folder's names in place of a site's names."""
+        """Returns the commands with the names of a site replaced by those of this folder."""
         collector, relay = f"127.0.0.1:{self.ports['collector']}", f"127.0.0.1:{self.ports['relay']}"
         own = {
             "/etc/lockstep/": self.path("etc/lockstep/"), "/var/lib/lockstep": self.path("var"), "/path/to/dumps": self.path("dumps"),
@@ -210,8 +210,7 @@ class Site:
             "build/bin ": os.path.join(BUILD, "bin "), "0.0.0.0:9470": relay if "--upstream" in text else collector, "head:9470": collector, "relay7:9470": relay,
             "--port 9480": f"--port {self.ports['serve']}", "127.0.0.1:9470": collector, "127.0.0.1:9471": f"127.0.0.1:{self.ports['metrics']}",
             "git clone <this repository> lockstep": "mkdir lockstep", "dump JOB": "dump train", "generate SCENARIO": "generate --scenario 21 --ranks 64 --seed 5",
-            # The command would run the whole suite, which includes this test. So it only lists the named tests, which
-            # must exist.
+            # The command would run all tests, including this one. So this only lists the named tests, which must exist.
             "./dev test -R": os.path.join(SOURCE, "dev") + " test -N -R",
             "cmake -S . ": f"cmake -S {SOURCE} ", "build/fuzz/": os.path.join(BUILD, "fuzz/"), "-max_total_time=1200": "-max_total_time=5",
             "./dev ": os.path.join(SOURCE, "dev") + " ", "$PWD/build/bin": os.path.join(BUILD, "bin"), "packaging/": os.path.join(SOURCE, "packaging/")}
@@ -220,7 +219,7 @@ class Site:
         return re.sub("|".join(map(re.escape, own)), lambda found: own[found.group()], text)
 
     def run(self, block):
-        """Runs a block. Returns None, or what went wrong."""
+        """Runs a block. Returns None, or the error."""
         expected = re.search(r"exit=([\d,]+)", block.info)
         self.bring(block.text())
         if re.search(r"lockstep dump (train|JOB)", block.text()) and not any(re.search(r"lockstep run|torchrun", command) for command, _, _ in self.services):
@@ -229,8 +228,7 @@ class Site:
                 return error
         script, command, environment = f"set -e\n{self.own(block.text())}\n", ["bash", "-c"], self.environment
         if re.search(r"\bsrun ", block.text()):
-            # Runs the block as a batch script: inside an allocation, with Slurm's variables, which later blocks do not
-            # get.
+            # Runs the block as a batch script inside an allocation. Later blocks do not get Slurm's variables.
             one = "--ntasks-per-node=1" in block.text()
             command, environment = ["salloc", "-N1", "-n1" if one else "-n4", "bash", "-c"], {**self.slurm.environment, **self.environment}
             environment["PATH"] += os.pathsep + os.pathsep.join(slurm_cluster.SBIN)
@@ -249,7 +247,7 @@ class Site:
         return None
 
     def serve(self, block):
-        """Runs commands in a shell. Returns None, or what went wrong."""
+        """Starts each line of the block as a service. Returns None, or the error."""
         self.bring(block.text())
         for command in block.commands():
             if command.startswith("export "):
@@ -262,17 +260,17 @@ class Site:
         return None
 
     def serve_command(self, command):
-        # Added to what earlier blocks exported.
+        # Added to the variables that earlier blocks exported.
         own = {"DOCS_TEST_STEPS": "1000000"}
         if re.search(r"--upstream|relay7", command):
-            # Folders for hosts other than the collector's.
+            # Gives an agent on a second host its own folders.
             own |= {"LOCKSTEP_RUNTIME_DIR": self.path("second/runtime"), "LOCKSTEP_SPOOL": self.path("second/spool"), "LOCKSTEP_HOST": "second",
                     "LOCKSTEP_AGENT_RINGS": self.path("second/rings")}
         if command.startswith("lockstep run "):
             own["LOCKSTEP_JOB"] = "train"
         environment = {**self.environment}
         if not os.path.exists(environment["LOCKSTEP_KEYS"]):
-            del environment["LOCKSTEP_KEYS"]  # the page has not created keys yet
+            del environment["LOCKSTEP_KEYS"]  # the page has not created the keys yet
         command = re.sub(r"\s+#\s.*$", "", self.own(command))
         exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in own.items())
         log = self.path(f"tmp/service{len(self.services)}.log")
@@ -285,7 +283,7 @@ class Site:
         return None
 
     def ended(self):
-        """Returns a service that exited before the page ended, or None."""
+        """Returns which services exited before the end of the page, or None."""
         gone = [f"{command} ended with {process.returncode}" for command, process, _ in self.services if process.poll() is not None]
         return "; ".join(gone) + self.logs() if gone else None
 
@@ -299,7 +297,7 @@ class Site:
                 return word in said(log)
         if "lockstep view" in command:
             return True
-        # The page needs a job whose ranks the agent or collector has seen.
+        # The page needs a job that the agent or the collector knows.
         if "lockstep collector" in " ".join(command for command, _, _ in self.services):
             return "new job " in self.log_of("collector")
         return bool(glob.glob(self.rings + "/**/*.ring", recursive=True))
@@ -318,6 +316,6 @@ class Site:
         for server, end in ((self.slurm, "stop"), (self.archive, "close")):
             if server is not None:
                 getattr(server, end)()
-        # A launcher may give ranks their own sessions. They are killed with the job of their ring folder.
+        # A launcher may give ranks their own sessions. They end with the job of their ring folder.
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.rmtree(self.rings, ignore_errors=True)

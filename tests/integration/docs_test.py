@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that the pages are true: every command in README.md and docs/ runs, here or in the test that NOT_RUN names, and the files, variables and
-finding kinds exist. docs/extending.md ("Pages") explains the convention for authors:
-
+"""Checks that the pages are true. Every command in README.md and docs/ runs, here or in the test that NOT_RUN names, and the files, variables and finding
+kinds in the pages exist. docs/extending.md ("Pages") explains the convention for authors:
   ```sh            run; the blocks of a page share one folder and environment, and every command must exit with 0
   ```sh exit=1     run; the last command exits with that status; exit=0,1: with 0 or 1
   ```sh service    each line is started and runs until the page's end; `export` lines set the environment
   ```sh check      not run here: NOT_RUN names the test that runs it. Options, verbs, targets and files are still checked
 
-docs_site.py replaces the site's own names in the commands; train.py and ./train are trainsim."""
+docs_site.py replaces the names of a site in the commands; train.py and ./train are trainsim."""
 
 import glob
 import json
@@ -25,7 +24,7 @@ from support import BUILD, LOCKSTEP, SOURCE, wait_for
 COMMAND = re.compile(r"(\S+=\S+ )*(sudo )?(lockstep [a-z]|lockstep-[a-z]+ |\./dev |\./train|ninja |srun |torchrun |mpirun |kubectl |systemctl |apt|dpkg |export |"
                      r"python3? |cmake |ctest |git |build/|tests/\S+ |packaging/\S+ )")
 FENCE = re.compile(r"^```(.*)$")
-# A usage line is not a command: it does not run, but its options must exist.
+# A usage line is not run, but its options must exist.
 USAGE = re.compile(r"\[|PATH\.\.\.|--role ROLE")
 # Blocks that another test runs, by page and first words.
 NOT_RUN = {
@@ -65,7 +64,7 @@ class Block:
         return "\n".join(self.lines)
 
     def commands(self):
-        """Returns logical lines, without lines that are only comments."""
+        """Returns logical lines without comment lines."""
         joined = re.sub(r"\\\n\s*", " ", self.text())
         return [line.strip() for line in joined.splitlines() if line.strip() and not line.strip().startswith("#")]
 
@@ -97,7 +96,7 @@ def blocks(page):
 
 
 def inline_code(page):
-    """Returns code inside sentences, outside of blocks."""
+    """Returns the code inside sentences, outside of blocks."""
     text = re.sub(r"^```.*?^```$", "", read(page), flags=re.M | re.S)
     return [" ".join(code.split()) for code in re.findall(r"(?<!`)`([^`]+)`(?!`)", text)]
 
@@ -114,10 +113,10 @@ def help_of(verb):
 
 
 def commands_in(code):
-    """Yields every (program, words) in a line of code that belongs to this project."""
+    """Yields (program, words) for every command of this project in a line of code."""
     for part in re.split(r"\s(?:&&|\|\||\||;)\s", re.sub(r"\s#\s.*$", "", code)):
         if part.startswith("kubectl "):
-            part = part.partition(" -- ")[2]  # the part after -- has its own options, which may look like Lockstep's
+            part = part.partition(" -- ")[2]  # the part after -- may be a command of Lockstep
         words = re.sub(r"[`'\"]", "", part).split()
         for index, word in enumerate(words):
             if word in ("lockstep", "build/bin/lockstep", "/usr/bin/lockstep") and index + 1 < len(words):
@@ -154,7 +153,7 @@ class NamesTest(unittest.TestCase):
                 if program == "lockstep":
                     verb = words[0]
                     if not re.fullmatch(r"[a-z]+", verb):
-                        continue  # matches lockstep --help and lockstep VERB
+                        continue  # `lockstep --help` and `lockstep VERB`
                     if verb == "view" and not VIEWER:
                         continue
                     said = help_of(verb)
@@ -214,8 +213,8 @@ class NamesTest(unittest.TestCase):
                 self.assertTrue(name in known, f"{page}: nothing reads {name}")
 
     def test_every_named_test_exists(self):
-        """Each part of an argument of ctest -R matches a test."""
-        # Uses its own folder: even a listing ctest empties the log of the run that this test is part of.
+        """Every part of an argument of ctest -R must match a test."""
+        # Runs in another folder, because even a listing ctest empties the log of the ctest that runs this test.
         with tempfile.TemporaryDirectory(prefix="lockstep-names-") as folder:
             with open(os.path.join(folder, "CTestTestfile.cmake"), "w") as file:
                 file.write(f'subdirs("{BUILD}")\n')
@@ -276,7 +275,7 @@ class FindingsTest(unittest.TestCase):
 
 
 class CommandsTest(unittest.TestCase):
-    """A test for each page that has commands (added below)."""
+    """Has a test for each page with commands (added below)."""
 
     def play(self, page):
         site = Site(read(page))

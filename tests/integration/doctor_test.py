@@ -26,8 +26,8 @@ class DoctorTest(FolderTest):
         self.environment |= {"LOCKSTEP_DIR": self.rings, "HOME": self.folder, "LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "runtime")}
 
     def doctor(self, *arguments, before=(), become=None, **environment):
-        """Returns the exit status and the checks by name. A name that appears twice has its worst result. `become` is a user ID, or a function that runs
-        before the start."""
+        """Returns the exit status and {name: check}, with the worst result of each name. `become` is a user ID, or a function that runs before the program
+        starts."""
         user = {"user": become, "group": become, "extra_groups": []} if isinstance(become, int) else {"preexec_fn": become}
         done = subprocess.run([*before, LOCKSTEP, "doctor", "--json", *arguments], env=self.environment | environment, capture_output=True,
                               text=True, timeout=100, check=False, **user)
@@ -133,13 +133,13 @@ class DoctorTest(FolderTest):
         self.assertEqual(status, 1)
         self.assertIn("LOCKSTEP_HOOK=off", checks["switches"]["text"])
         self.assertIn("0 ranks recorded", checks["NCCL linked"]["text"])
-        # Rings cannot be created where processes run, because files may not grow. So the recorder only forwards.
+        # No rings can be created, because files may not grow. So the recorder only forwards calls.
         status, checks = self.doctor(before=["prlimit", "--fsize=65536", "--"])
         self.assertEqual(status, 1)
         self.assertEqual(checks["NCCL linked"]["health"], "bad", checks["NCCL linked"])
 
     def test_refused_ptrace_is_a_note_with_advice(self):
-        """The exit status is not 1, because verdicts still arrive, only without stacks. The check shows what refuses ptrace and how to allow it."""
+        """The exit status is not 1, because verdicts still arrive, but without stacks. The check shows what refuses ptrace and how to allow it."""
         status, checks = self.doctor(become=forbid_by_seccomp)
         self.assertEqual(checks["stacks"]["health"], "note")
         self.assertIn("seccomp", checks["stacks"]["text"])
@@ -168,7 +168,7 @@ class DoctorTest(FolderTest):
         status, checks = self.doctor("--nccl", program)
         self.assertEqual(status, 1)
         self.assertIn("cannot be used", checks["NCCL"]["text"])
-        # The version banner crosses the boundary between two blocks of the reader.
+        # The version text crosses the boundary between two blocks of the reader.
         with open(program, "ab") as file:
             file.write(b"\0" * ((1 << 20) - os.path.getsize(program) - 7) + b"NCCL version 2.27.3+cuda12.9\0")
         status, checks = self.doctor("--nccl", program)
@@ -213,7 +213,7 @@ class DoctorTest(FolderTest):
                                   env={**self.environment, "LOCKSTEP_LIBRARY": os.path.join(BUILD, "lib/liblockstep.so")})
             return done.returncode, {check["name"]: check for check in json.loads(done.stdout)["checks"]}
 
-        # glibc's loader prints this message.
+        # The message of glibc's loader.
         status, checks = told(f"{probe}: /lib64/libc.so.6: version \\`GLIBC_2.34' not found (required by {probe})")
         self.assertEqual(status, 0, checks)
         self.assertEqual(checks["recorder"]["health"], "note")
@@ -250,7 +250,7 @@ class DoctorTest(FolderTest):
         collector = subprocess.Popen([LOCKSTEP, "collector", "--listen", endpoint, "--out", os.path.join(self.folder, "incidents")],
                                      env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            # doctor repeats its hello for up to three seconds, so a few attempts are enough.
+            # doctor repeats its hello for up to three seconds, so a few attempts suffice.
             for _ in range(10):
                 status, checks = self.doctor("--collector", endpoint)
                 if status == 0:

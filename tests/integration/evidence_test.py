@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what a hung job's report shows about its culprit: native and Python stacks, even while the process holds the interpreter lock."""
+"""Checks what the report of a hung job shows about the culprit: native and Python stacks, even if the process holds the interpreter lock."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import unittest
 
 from support import BUILD, LOCKSTEP, STANDIN, FolderTest, clean_environment
 
-# Two ranks all-reduce through ctypes. Then rank 1 sums numbers in C without ever releasing the interpreter lock.
+# Two ranks all-reduce through ctypes. Then rank 1 sums numbers in C without releasing the interpreter lock.
 RANK = '''
 import ctypes, os, sys, time
 P, Z, I = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
@@ -61,7 +61,7 @@ class EvidenceTest(FolderTest):
         os.mkdir(self.environment["LOCKSTEP_DIR"])
 
     def run_job(self, ranks, *command):
-        """Returns the report of a hung job's incident as text, HTML and JSON."""
+        """Runs a job that hangs. Returns the report as text, HTML and JSON."""
         out = os.path.join(self.folder, "out")
         result = subprocess.run([LOCKSTEP, "run", "-n", str(ranks), "--out", out, "--hang-after", "15", "--kill-on-hang", "--", *command],
                                 env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=240)

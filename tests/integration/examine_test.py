@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Tests `lockstep attach --agents`: agents examine a job that runs without
-the recorder. All hosts are one machine here."""
+"""Tests `lockstep attach --agents`: agents examine a job that runs without the recorder. All hosts are this machine."""
 
 import json
 import os
@@ -16,7 +15,7 @@ from support import BIN, STANDIN, free_port, tool, wait_for
 
 class ExamineTest(unittest.TestCase):
     def make(self, relays=0):
-        """Starts two hosts with two ranks of a job each. Rank 3 stops."""
+        """Starts two hosts, each with two ranks of a job. Rank 3 stops."""
         made = Cluster(relays=relays)
         self.addCleanup(made.close)
         subprocess.run([os.path.join(BIN, "lockstep-keygen"), "--role", "reader", made.keys], stdout=subprocess.DEVNULL, check=True)
@@ -38,7 +37,7 @@ class ExamineTest(unittest.TestCase):
 
     @staticmethod
     def start_agent(made, host):
-        """Starts an agent whose `lockstep-attach` sees only this host's ranks."""
+        """Starts an agent whose lockstep-attach sees only the ranks of this host."""
         folder = made.path(f"programs{host}")
         os.mkdir(folder)
         shutil.copy(os.path.join(BIN, "lockstep-agent"), folder)

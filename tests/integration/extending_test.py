@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that docs/extending.md lists every place to change. A place is a file and words in it: `a/path.ext`, `word`, `word`. Each section has an
-existing example, and its numbered places are all places of that example. A product source that contains one of the example's words must be listed.
-docs/architecture.md must have a row for each folder."""
+"""Checks that docs/extending.md lists every place to change. A place is a file and words in it: `a/path.ext`, `word`, `word`. Each section has an existing
+example, and its numbered places must be all places of that example: every product source with a word of the example must be listed. docs/architecture.md
+must have a row for each folder."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def product_sources():
 
 
 def has(text, word):
-    """Matches whole words if the word begins and ends with a letter or digit."""
+    """Returns whether the text contains the word, and not only as a part of a longer word."""
     return re.search(r"(?<!\w)" + re.escape(word) + r"(?!\w)", text) is not None
 
 
@@ -41,7 +41,7 @@ class Section:
             (self.others if mark == "-" else self.numbered).extend(places)
 
     def names(self):
-        """Returns the words of the numbered places that occur only in the example."""
+        """Returns those words of the numbered places that contain the example's name."""
         return {word for _, words in self.numbered for word in words
                 if self.example.lower() in word.lower() and not re.search(r"[ /]", word)}
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every fault of trainsim under `lockstep run`, many times. Checks that the verdict names the right rank for the right reason and blames no
-healthy rank. Nothing may be left behind, and healthy jobs must be called healthy."""
+"""Runs every fault of trainsim under `lockstep run`, many times. Checks that the verdict names the right rank for the right reason and no healthy rank,
+that nothing is left behind, and that healthy jobs are called healthy."""
 
 import argparse
 import collections
@@ -25,11 +25,10 @@ ALL_COMMS = ("world", "tp", "pp", "dp")
 COLLECTIVE_COMMS = ("world", "tp", "dp")
 MARK = "LOCKSTEP_FAULTS_RUN"
 
-# kind -> (communicators, finding kinds, verdicts, text that the finding must contain, exit statuses of lockstep run or
-# None)
+# kind -> (communicators, finding kinds, verdicts, text that the finding must contain, exit statuses of lockstep run); None: any
 Expected = collections.namedtuple("Expected", "comms kinds verdicts text statuses")
 HUNG = (90,)
-DIFFER = (91, 90, 0)  # lockstep ended the job, or the job exited by itself with wrong data
+DIFFER = (91, 90, 0)  # lockstep ended the job, or the job exited with wrong data
 FAULTS = {
     "stall-host": Expected(ALL_COMMS, ("HOST_STALL",), ("HUNG",), None, HUNG),
     "stall-gpu": Expected(ALL_COMMS, ("GPU_STALL",), ("HUNG",), None, HUNG),
@@ -44,7 +43,7 @@ FAULTS = {
     "wrong-root": Expected(COLLECTIVE_COMMS, ("MISMATCH_ROOT",), ("DESYNC",), None, DIFFER),
     "wrong-op": Expected(COLLECTIVE_COMMS, ("MISMATCH_KIND",), ("DESYNC",), None, DIFFER),
     "exit-early": Expected(ALL_COMMS, ("RANK_DEAD",), ("CRASHED", "HUNG"), r"exited with status 0\b", None),
-    # The rank destroys its communicators, so lockstep may find it doing that, or find that it has exited.
+    # The rank destroys its communicators and exits, so lockstep may find it in either state.
     "exception": Expected(ALL_COMMS, ("RANK_DEAD", "RANK_NOT_ARRIVED", "HOST_STALL"), ("CRASHED", "HUNG"), None, None),
 }
 SKIPPED_OPERATION = {"world": "AllReduce", "tp": "AllReduce", "dp": "AllReduce", "pp": "Send"}
@@ -63,12 +62,12 @@ Result = collections.namedtuple("Result", "case error seconds command")
 def cases(options):
     chosen = []
     for kind, expected in FAULTS.items():
-        ranks = RANKS + ((4,) if kind == "skip" else ())  # on rank 5 of the same pair, this looks like `extra`
+        ranks = RANKS + ((4,) if kind == "skip" else ())  # on rank 5 of the same pair, the fault looks like `extra`
         for comm in expected.comms:
             for rank in ranks:
                 fault = f"rank={rank},step={options.fault_step},kind={kind},comm={comm}"
                 chosen.append(Case(f"{kind} {comm} rank {rank}", kind, rank, comm, ["--fault", fault]))
-    # Operations of several chunks hang if the ranks' lengths differ.
+    # Operations of several chunks hang if the lengths differ between ranks.
     for kind, comm, rank in (("wrong-count", "tp", 5), ("wrong-datatype", "tp", 7), ("wrong-count", "pp", 0)):
         fault = f"rank={rank},step={options.fault_step},kind={kind},comm={comm}"
         chosen.append(Case(f"{kind} {comm} rank {rank} large", kind, rank, comm, ["--elements", "65536", "--fault", fault]))
@@ -95,8 +94,8 @@ def share(case):
 
 
 def sample(chosen):
-    """Returns one case of each kind, on changing ranks and communicators. Every second case runs operations on the computation's stream. All cases that
-    exist only once are included."""
+    """Returns one case of each kind, with varying ranks and communicators; every second case runs operations on the computation's stream. Also returns all
+    healthy and all large cases."""
     picked, kinds = [], []
     for case in chosen:
         if case.kind == "healthy" or "large" in case.name:
@@ -110,7 +109,7 @@ def sample(chosen):
 
 
 def marked_processes(mark):
-    """Returns living processes that have this run's mark in their environment."""
+    """Returns the living processes that have this run's mark in their environment."""
     wanted = f"{MARK}={mark}".encode()
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -160,7 +159,7 @@ def judge_healthy(verdict, status):
 
 
 def judge_fault(case, verdict, status):
-    """Returns what is wrong with a verdict, or None. `status` is the exit status of lockstep run, or None if lockstep run was not used."""
+    """Returns what is wrong with a verdict, or None. `status` is the exit status of lockstep run, or None without lockstep run."""
     expected = FAULTS[case.kind]
     findings = verdict.get("findings") or []
     if not findings:
@@ -199,7 +198,7 @@ class Campaign:
     def command(self, case, out):
         return [os.path.join(self.build, "bin/lockstep"), "run", "-n", str(WORLD), "--out", out, "--kill-on-hang",
                 *self.options.run_option, "--", os.path.join(self.build, "bin/trainsim"), "--tp", "2", "--pp", "2", "--dp", "2",
-                # The job synchronizes as training loops do when they read their loss.
+                # The job synchronizes like training loops that read their loss.
                 "--sync", "copy", "--steps", str(self.options.steps), *case.arguments]
 
     def run_once(self, case):
@@ -242,7 +241,7 @@ class Campaign:
             return "interrupted"
         error = self.judge(case, folder, status)
         if error is None:
-            # The ranks exited with the run; their parents need a moment to reap them.
+            # The ranks have exited with the run, but their parents need a moment to reap them.
             deadline = time.monotonic() + 5
             while (left := marked_processes(mark)) and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -270,7 +269,7 @@ class Campaign:
                     verdicts.append(json.load(file))
             except (OSError, ValueError) as error:
                 return f"{os.path.basename(path)} cannot be read: {error}"
-        # If one run has several incidents, all must blame the same ranks.
+        # If a run has several incidents, all must blame the same ranks.
         for verdict in verdicts:
             error = judge_healthy(verdict, status) if case.kind == "healthy" else judge_fault(case, verdict, status)
             if error is not None:
@@ -293,7 +292,7 @@ class Campaign:
             print(f"[{self.done}/{self.total}] {word:4} {result.case.name} ({result.seconds:.1f} s){first_line}", flush=True)
 
     def run_all(self, chosen):
-        # Every round has all cases, so that a shortened run has seen each of them.
+        # Every round has all cases, so a shortened run has seen each of them.
         plan = [case for _ in range(self.options.repeat) for case in chosen]
         self.total = len(plan)
         results = []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that clang-format would leave every C++ file unchanged. Versions other than 14 (Debian 12) format differently, so the test skips with them."""
+"""Checks that clang-format leaves every C++ file unchanged. Skips unless the version is 14 (Debian 12), because others format differently."""
 
 import os
 import re

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the Grafana dashboard on a real Prometheus that scrapes a
-collector, a relay and agents while a job hangs. Every expression must
-return data, and the panels for an on-call engineer must show what
-happened."""
+"""Tests the Grafana dashboard on a real Prometheus that scrapes a collector, a relay and agents while a job hangs. Every expression must return data, and
+the panels for an on-call engineer must show the hang."""
 
 import json
 import os
@@ -38,7 +36,7 @@ def expressions():
 
 
 class Metered(Cluster):
-    """Starts a cluster in which every program serves its metrics."""
+    """A cluster in which every program serves metrics."""
 
     def __init__(self):
         super().__init__(relays=1)
@@ -75,10 +73,10 @@ class DashboardTest(unittest.TestCase):
             self.prometheus = subprocess.Popen(
                 [PROMETHEUS, f"--config.file={self.made.path('prometheus.yml')}", f"--storage.tsdb.path={self.made.path('tsdb')}",
                  f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        self.made.relays.append(self.prometheus)  # the cleanup kills Prometheus with the others
+        self.made.relays.append(self.prometheus)  # the cleanup kills Prometheus together with the relays
 
     def ask(self, expression):
-        """Returns the samples of an instant query, or None if Prometheus is not ready yet."""
+        """Returns the samples of an instant query; None if Prometheus is not ready."""
         url = f"http://127.0.0.1:{self.port}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
         try:
             with urllib.request.urlopen(url, timeout=10) as answer:
@@ -113,7 +111,7 @@ class DashboardTest(unittest.TestCase):
         for title, expression in expressions():
             for name in re.findall(r"lockstep_\w+", expression):
                 self.assertIn(name, published, title)
-        # Cross-check: a name that nothing publishes has no samples.
+        # An unknown name must have no samples.
         self.assertEqual(self.ask("sum(lockstep_collector_jbos)"), [])
         made.kill(made.ranks[0])
         ended = of_title["Abnormal process exits"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs one host's programs the way people do: an agent alone, and clocks that jump by hours."""
+"""Runs the programs of one host as users do: an agent alone, and clocks that jump by hours."""
 
 import glob
 import json
@@ -59,14 +59,14 @@ class ClockTest(unittest.TestCase):
         for steps in ({"agent0": 6}, {"agent1": -9}, {"collector": 30}, {"agent0": -48, "agent1": 48, "collector": -2}):
             for name, hours in steps.items():
                 made.set_clock(name, hours * HOUR)
-            # This is longer than an agent may be silent. Each dump requests digests from every agent.
+            # Lasts longer than an agent may be silent. Each dump requests digests from every agent.
             for _ in range(3):
                 self.assertTrue(wait_for(healthy, 60), f"{steps}\n{made.logs()}")
         days = {os.path.basename(folder).rsplit("-", 2)[1] for folder in made.incidents()}
         self.assertGreaterEqual(len(days), 2, f"the collector's clock was not set: {days}")
         self.assertNotIn("silent", made.log("collector"))
         self.assertNotRegex(made.log("collector"), r"\bhung\b")
-        # Spooled data survives under an agent whose clock differs from that at the time of spooling.
+        # Spooled data survives if the clock changes between two runs of the agent.
         made.kill(made.agents[1])
         made.set_clock("agent1", -72 * HOUR)
         made.start_agent(1)
@@ -206,7 +206,7 @@ class AloneTest(unittest.TestCase):
         os.kill(first, signal.SIGKILL)
         self.assertTrue(wait_for(lambda: collector() and collector()[0] != first, 60), made.logs())
         second = collector()[0]
-        made.kill(made.agents[0])  # SIGKILL, so that the agent cannot tell its collector
+        made.kill(made.agents[0])  # SIGKILL, so that the agent cannot stop its collector
         self.assertTrue(wait_for(lambda: not os.path.exists(f"/proc/{second}") or open_state(second) == "Z", 60), made.logs())
         self.start_agent()
         self.assertTrue(wait_for(collector, 60), made.logs())
@@ -228,7 +228,7 @@ class AloneTest(unittest.TestCase):
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root, as whom the agent runs")
 class OtherUsersTest(unittest.TestCase):
-    """The host's agent runs as root; the programs that query the agent do not."""
+    """The host's agent runs as root; the programs that query the agent run as another user."""
 
     USER = 65534
 
@@ -236,7 +236,7 @@ class OtherUsersTest(unittest.TestCase):
         self.made = Cluster(hosts=1, per_host=4, keys=False)
         self.addCleanup(self.made.close)
         os.chmod(self.made.folder, 0o755)
-        os.mkdir(self.made.path("runtime"), 0o755)  # systemd, or root's agent, creates this folder
+        os.mkdir(self.made.path("runtime"), 0o755)  # systemd or root's agent creates this folder
         if self.ask("lockstep-top", "--help").returncode != 0:
             self.skipTest("other users cannot run programs in the build folder")
 

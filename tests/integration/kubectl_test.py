@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs lockstep attach with the real kubectl, on pods of a small API server (kubernetes_api.py). Each pod has one half of a job."""
+"""Runs lockstep attach with the real kubectl, on the pods of a small API server (kubernetes_api.py). Each pod has half of a job."""
 
 import json
 import os
@@ -18,7 +18,7 @@ KUBECTL = shutil.which("kubectl")
 @unittest.skipUnless(KUBECTL, "kubectl is not installed")
 class KubectlTest(FolderTest):
     def start(self):
-        """Starts two ranks for each of two pods. Rank 2 stops. Returns the PIDs by pod."""
+        """Starts two ranks in each of two pods. Rank 2 stops. Returns {pod: PIDs}."""
         port, pids = free_port(), {"train-0": [], "train-1": []}
         for rank in range(4):
             environment = clean_environment(RANK=str(rank), WORLD_SIZE="4", LOCAL_RANK=str(rank % 2), LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
@@ -69,7 +69,7 @@ class KubectlTest(FolderTest):
         self.assertEqual(commands, [["lockstep", "attach", "--stream", "attached", "--redact", "no"]] * 3)
 
     def test_the_agents_pods_see_the_job_of_their_nodes(self):
-        """The pods of packaging/kubernetes have hostPID, so lockstep in them sees the job's processes."""
+        """The pods of packaging/kubernetes have hostPID, so lockstep in them sees the processes of the job."""
         pids = self.start()
         names = {"lockstep-agent-a": "train-0", "lockstep-agent-b": "train-1"}
 

@@ -1,5 +1,5 @@
-"""An API server for the real kubectl: it lists pods and runs commands in them, over WebSockets as since Kubernetes 1.30. A pod is a function that
-turns a command into the one to run on this machine, or into None if the image does not contain the program."""
+"""An API server for the real kubectl. It lists pods and runs commands in them over WebSockets, as Kubernetes does since 1.30. A pod is a function that
+converts a command to the one that runs on this machine, or to None if the image lacks the program."""
 
 import base64
 import hashlib
@@ -31,7 +31,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, namespace, labels, pods):
-        """`pods`: name -> the pod's phase and its function."""
+        """`pods` maps a name to the pod's phase and function."""
         super().__init__(("127.0.0.1", 0), Handler)
         self.namespace, self.labels, self.pods, self.asked = namespace, labels, pods, []
         threading.Thread(target=self.serve_forever, daemon=True).start()

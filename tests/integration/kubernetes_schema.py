@@ -1,7 +1,7 @@
-"""What the Kubernetes API accepts for the kinds in packaging/kubernetes: a JSON schema, strict about names, for checks without a cluster. It contains
-the fields of apps/v1 and v1 that pods of agents, collectors and training jobs use. Any other field fails: it is a typo, or it must be added here.
-Api checks against the API's own definitions, for those who have them: a cluster's OpenAPI file (`kubectl get --raw /openapi/v2`, 4 MB, not stored
-here)."""
+"""What the Kubernetes API accepts for the kinds in packaging/kubernetes, as a strict JSON schema for checks without a cluster. It has the fields of
+apps/v1 and v1 that pods of agents, collectors and training jobs use. Any other field fails: it is a typo, or the schema needs it.
+The class Api checks against the definitions of a real cluster, for users who have them: the OpenAPI file (`kubectl get --raw /openapi/v2`, 4 MB, not
+stored here)."""
 
 import json
 
@@ -11,7 +11,7 @@ STRING = {"type": "string"}
 BOOLEAN = {"type": "boolean"}
 COUNT = {"type": "integer", "minimum": 0}
 PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
-# Matches 500Gi, 50m and "1"; the suffixes are those of the API.
+# Matches 500Gi, 50m and "1", with the API's suffixes.
 QUANTITY = {"type": ["string", "integer"], "pattern": r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"}
 PATH = {"type": "string", "pattern": "^/"}
 MODE = {"type": "integer", "minimum": 0, "maximum": 0o777}
@@ -101,12 +101,12 @@ KINDS = {
 
 
 class Api:
-    """A cluster's OpenAPI (version 2) file. Unknown fields are refused, as in a server's strict validation."""
+    """A cluster's OpenAPI (version 2) file. Rejects unknown fields, like a server's strict validation."""
 
     def __init__(self, path):
         with open(path) as file:
             self.definitions = {name: self.strict(each) for name, each in json.load(file)["definitions"].items()}
-        # The file declares a string there; servers also accept numbers.
+        # The file declares a string, but servers also accept numbers.
         self.definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"] = {"type": ["string", "number"]}
         self.kinds = {("/".join(filter(None, (kind["group"], kind["version"]))), kind["kind"]): name
                       for name, each in self.definitions.items() for kind in each.get("x-kubernetes-group-version-kind", [])}
@@ -127,7 +127,7 @@ class Api:
         return {"$ref": "#/definitions/" + self.kinds[document["apiVersion"], document["kind"]], "definitions": self.definitions}
 
     def unknown(self, schema, node, path):
-        """Returns the fields of our schema that the API does not have, as paths."""
+        """Yields the paths of fields of our schema that the API does not have."""
         while "$ref" in node or len(node.get("allOf", [])) == 1:
             node = self.definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node["allOf"][0]
         if "items" in schema:

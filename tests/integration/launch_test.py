@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs jobs as launchers start them. Open MPI's mpirun: with lockstep in the launch line or with the library exported; ranks come only from its
-variables. torchrun with an elastic restart: simulated with the variables that it gives its workers, and real if it is installed."""
+"""Runs jobs as launchers start them. With Open MPI's mpirun, lockstep is in the launch line or the library is exported, and ranks come only from mpirun's
+variables. torchrun with an elastic restart is simulated with the variables that it sets for workers, and real if installed."""
 
 import json
 import os
@@ -17,8 +17,8 @@ from support import BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, free_port, w
 
 STALL = [TRAINSIM, "--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
 
-# Imitates torchrun's agent on one host. It starts the workers. When one fails, it ends the others and restarts all of them, with the restart count
-# one higher. The variables are torchrun's (torch/distributed/elastic/agent/server/local_elastic_agent.py).
+# Imitates torchrun's agent on one host. It starts the workers. When a worker fails, it ends the others and restarts all with the next restart count. The
+# variables are those of torchrun (torch/distributed/elastic/agent/server/local_elastic_agent.py).
 ELASTIC = """
 import os, signal, subprocess, sys
 workers, restarts, port, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
@@ -73,7 +73,7 @@ class LaunchTest(FolderTest):
 class MpirunTest(LaunchTest):
     def setUp(self):
         super().setUp()
-        # Test machines run as root and have few cores. All ranks stay on this host.
+        # Test machines run as root and have few cores. mpirun must start all ranks on this host.
         self.environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                              "OMPI_MCA_plm_rsh_agent": "false", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
 
@@ -101,7 +101,7 @@ class MpirunTest(LaunchTest):
                 self.assertIsNone(job.poll(), file.read())
             self.assertTrue(findings, self.analyzed(self.rings))
         finally:
-            # mpirun forwards the signal to its ranks, which have their own sessions.
+            # mpirun forwards the signal to the ranks, which have their own sessions.
             job.send_signal(signal.SIGTERM)
             try:
                 job.wait(60)
@@ -125,7 +125,7 @@ class TorchrunTest(LaunchTest):
         return [sys.executable, self.program("elastic.py", ELASTIC), "4", "1", str(free_port()), self.program("worker", WORKER)]
 
     def under_a_collector(self, launcher, job):
-        """Checks that the generation that lost a rank is reported, and that the next one is another job and healthy."""
+        """Checks that the generation that lost a rank is reported, and that the next generation is a separate, healthy job."""
         made = Cluster(hosts=1, per_host=4)
         self.addCleanup(made.close)
         made.start_collector()
@@ -143,7 +143,7 @@ class TorchrunTest(LaunchTest):
         with open(os.path.join(folders[0], "verdict.json")) as file:
             verdict = json.load(file)
         self.assertEqual((verdict["findings"][0]["kind"], verdict["findings"][0]["culprit_ranks"]), ("RANK_DEAD", [1]), made.logs())
-        # The rings of both generations exist. The newer one is analyzed; the older one is mentioned.
+        # The rings of both generations exist. The analyzer analyzes only the newer one.
         newest = self.analyzed(os.path.join(made.rings, "node0"))
         self.assertEqual(newest["findings"], [], newest)
 
@@ -161,7 +161,7 @@ class TorchrunTest(LaunchTest):
 
     @unittest.skipUnless(shutil.which("torchrun"), "torchrun is not installed")
     def test_a_collector_separates_the_generations_of_torchrun(self):
-        # Debian's 1.13 fails with Python 3.11 before it starts anything.
+        # Debian's torchrun 1.13 fails with Python 3.11 before it starts a program.
         if subprocess.run(["torchrun", "--nproc_per_node", "1", "--no_python", "true"], capture_output=True, timeout=120, check=False).returncode != 0:
             self.skipTest("the installed torchrun cannot start a program")
         self.under_a_collector(["torchrun", "--nnodes", "1", "--nproc_per_node", "4", "--max_restarts", "1", "--rdzv_id", "pretrain", "--rdzv_backend", "c10d",

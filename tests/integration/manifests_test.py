@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that packaging/ fits the programs. Manifests are YAML of the declared kinds, every option is in the verb's --help, every file and volume
+"""Checks that packaging/ matches the programs. Manifests are YAML of the declared kinds, every option is in the verb's --help, every file and volume
 exists, and a shell can parse the scripts."""
 
 import glob
@@ -30,14 +30,14 @@ def help_of(verb):
 
 
 def known_variables(verb):
-    """Returns the program's chapter of the reference, which pages.py generates from the table of settings (pages_test)."""
+    """Returns the variables in the program's chapter of docs/options.md, which pages.py generates from the settings table (pages_test)."""
     with open(os.path.join(SOURCE, "docs/options.md")) as file:
         chapter = re.search(rf"(?ms)^## `?lockstep {verb}`?$.*?(?=^## |\Z)", file.read())
     return set(re.findall(r"LOCKSTEP_\w+", chapter.group(0)))
 
 
 def pods(document):
-    """Yields the pod specifications in a manifest."""
+    """Yields the pod specifications of a manifest."""
     if isinstance(document, dict):
         if "containers" in document:
             yield document
@@ -147,7 +147,7 @@ class KubernetesTest(unittest.TestCase):
         self.assertLess(quota, volume)
 
     def test_a_collector_accepts_a_key_and_folder_in_a_volume_of_root(self):
-        """An emptyDir belongs to root and is writable for all, while pods run as a user."""
+        """An emptyDir belongs to root and is writable for all, but the pods run as a user."""
         if os.geteuid() != 0 or not shutil.which("setpriv"):
             self.skipTest("needs root, and setpriv")
         pod = next(document for _, document in self.documents() if document["kind"] == "Deployment")["spec"]["template"]["spec"]
@@ -226,7 +226,7 @@ class ScriptsTest(unittest.TestCase):
 
 
     def test_scripts_always_succeed_quickly(self):
-        """A failing prolog or epilog drains its node, and a failing task prolog kills its task."""
+        """A failing prolog or epilog drains the node, and a failing task prolog kills the task."""
         with tempfile.TemporaryDirectory(prefix="lockstep-slurm-scripts-") as folder:
             settings = os.path.join(folder, "environment")
             for script in ("prolog", "task-prolog", "epilog"):
@@ -300,7 +300,7 @@ class ScriptsTest(unittest.TestCase):
 
 
 class EnrootTest(FolderTest):
-    """Runs the hook with enroot's inputs: ENROOT_ENVIRON and ENROOT_MOUNTS are the paths of files to which the hook appends."""
+    """Runs the hook with enroot's inputs: ENROOT_ENVIRON and ENROOT_MOUNTS name files to which the hook appends."""
 
     def setUp(self):
         super().setUp()
@@ -332,7 +332,7 @@ class EnrootTest(FolderTest):
         self.assertEqual(self.hook(), (environ, mounts), "a second run must change nothing")
 
     def test_libraries_preloaded_on_the_host_are_mounted_at_the_same_path(self):
-        """LD_PRELOAD from the host or Slurm's TaskProlog is passed into the container, where its path must exist."""
+        """LD_PRELOAD of the host or of Slurm's TaskProlog reaches the container, so the path must exist there."""
         for preload, place in (("/usr/lib/liblockstep.so", "/usr/lib/liblockstep.so"),
                                ("/opt/libother.so:/opt/lockstep/lib/liblockstep.so", "/opt/lockstep/lib/liblockstep.so")):
             self.write("environ", f"LD_PRELOAD={preload}\n")
@@ -359,12 +359,12 @@ class EnrootTest(FolderTest):
 
     @unittest.skipUnless(shutil.which("musl-gcc"), "musl-tools is not installed")
     def test_a_program_of_a_musl_image_starts(self):
-        """Runs the hook's result in a root like Alpine's. musl's loader ends a program if it cannot load a preloaded library."""
+        """Runs a program in a root like Alpine's, with the hook's result. musl's loader ends a program if it cannot load a preloaded library."""
         rootfs = os.path.join(self.folder, "rootfs")
         os.makedirs(rootfs + "/lib")
         os.makedirs(rootfs + "/usr/lib")
         shutil.copy(os.path.realpath("/lib/ld-musl-x86_64.so.1"), rootfs + "/lib/ld-musl-x86_64.so.1")
-        # The program reads its environment from a file and restarts itself, because unshare is a program of the host.
+        # The program restarts itself with the environment of its arguments, because unshare is a program of the host.
         subprocess.run(["musl-gcc", "-x", "c", "-o", rootfs + "/program", "-"], check=True, timeout=60, text=True, input="""
             #include <stdio.h>
             #include <stdlib.h>
@@ -403,7 +403,7 @@ class SystemdTest(unittest.TestCase):
             self.skipTest("systemd-analyze is not installed")
         with tempfile.TemporaryDirectory(prefix="lockstep-units-") as folder:
             for unit in self.units():
-                # systemd-analyze rejects programs that do not exist, and Lockstep's are not installed here.
+                # systemd-analyze rejects units of programs that do not exist, and Lockstep is not installed here.
                 with open(unit) as file:
                     text = file.read().replace("/usr/bin/", os.path.join(BUILD, "bin/"))
                 path = os.path.join(folder, os.path.basename(unit))

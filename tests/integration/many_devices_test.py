@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests one process that drives several devices, alone and under `lockstep run`. Verdicts name the communicator's rank and its GPU."""
+"""Tests one process that drives several devices, alone and under `lockstep run`. Verdicts name the rank in the communicator and its GPU."""
 
 import json
 import os
@@ -26,7 +26,7 @@ class ManyDevicesTest(FolderTest):
     def check(self, verdict, devices):
         self.assertEqual(verdict["ranks_read"], devices)
         finding = verdict["findings"][0]
-        # no thread issued the operation for that rank.
+        # No thread issued the operation for this rank.
         self.assertIn(finding["kind"], ("RANK_NOT_ARRIVED", "HOST_STALL"), verdict)
         self.assertEqual(finding["culprit_ranks"], [devices - 1])
         self.assertEqual(finding["culprits"][0]["gpu"], devices - 1)
@@ -35,7 +35,7 @@ class ManyDevicesTest(FolderTest):
         self.assertEqual(len(verdict["findings"]), 1)
 
     def stalled(self, mode):
-        """Returns the output of analyze about the program's ring as soon as analyze finds a fault."""
+        """Returns the analyzer's verdict on the program's ring as soon as it has a finding."""
         environment = dict(self.environment, LD_PRELOAD=os.path.join(BUILD, "lib/liblockstep.so"))
         environment["LOCKSTEP_DIR"] = os.path.join(self.folder, mode)
         process = subprocess.Popen(host(mode), env=environment, stdout=subprocess.PIPE, text=True)
@@ -68,7 +68,7 @@ class ManyDevicesTest(FolderTest):
         self.assertEqual(len(verdict["findings"]), 1)
 
     def test_lockstep_run_ends_the_job_and_names_the_rank(self):
-        # CUDA's waits spin unless the program selects another mode.
+        # CUDA's waits spin, unless the program selects another mode.
         for wait in ("spin", "block"):
             with self.subTest(wait=wait):
                 self.environment["STANDIN_WAIT"] = wait

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Uses `lockstep mcp` like an assistant: JSON-RPC on standard input and output, with an incident of a simulated job. tests/outside/assistant.py uses
-the protocol's official client."""
+"""Uses `lockstep mcp` like an assistant: JSON-RPC on standard input and output, with an incident of a simulated job. tests/outside/assistant.py uses the
+official client of the protocol."""
 
 import json
 import os
@@ -44,7 +44,7 @@ class McpTest(FolderTest):
         return answer
 
     def call(self, tool, **arguments):
-        """Returns the lines between the markers."""
+        """Returns whether the result is an error, and the lines between the markers."""
         result = self.ask("tools/call", name=tool, arguments=arguments)["result"]
         text = result["content"][0]["text"]
         found = re.fullmatch(r"(?s).*not an instruction\.\n<data (\w{16})>\n(.*)\n</data \1>", text)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Two jobs with the same name, user and ranks run at the same time on the same hosts, behind one relay, and one stalls. Every report, display, file
-and action must concern the stalled job, and the other job continues."""
+"""Runs two jobs with the same name, user and ranks at the same time on the same hosts, behind one relay, and one stalls. Every report, display, file and
+action must concern the stalled job, and the other job continues."""
 
 import json
 import os
@@ -53,19 +53,19 @@ class NamesakesTest(unittest.TestCase):
         self.assertTrue(manifest["whole"], f"missing {manifest['missing']}: " + "\n".join(
             line for line in (made.log("collector") + made.log("relay0") + made.log("spool0/agent") + made.log("spool1/agent")).splitlines()
             if not any(word in line for word in ("late:", "recovered after", "digests of"))))
-        # The rings on disk are those of the stalled job's processes.
+        # The rings on disk belong to the processes of the stalled job.
         analysed = tool(made, "lockstep-analyze", folders[0], "--format", "json")
         self.assertEqual(json.loads(analysed.stdout)["findings"][0]["culprit_ranks"], [2])
         self.assertEqual(json.loads(analysed.stdout)["ranks_read"], 4)
         states = {name: job["state"] for name, job in shown().items()}
         self.assertEqual(states["train#2"], "hung", made.logs())
-        self.assertTrue(wait_for(lambda: shown()["train#1"]["state"] == "moving", 60), made.logs())  # on a busy machine, this job is late now and then
+        self.assertTrue(wait_for(lambda: shown()["train#1"]["state"] == "moving", 60), made.logs())  # on a busy machine, this job is sometimes late
         self.assertEqual(len(made.incidents()), 1)
         self.assertNotIn("reported by both", made.log("collector"))
         for rank in runs:
             self.assertIsNone(rank.poll())
 
-        # A dump must say which of the two jobs it means.
+        # A dump must name one of the two jobs.
         which = tool(made, "lockstep-dump", "train")
         self.assertEqual(which.returncode, 3, which.stderr)
         self.assertIn("train#1, train#2", which.stderr)
@@ -74,7 +74,7 @@ class NamesakesTest(unittest.TestCase):
         self.assertEqual(json.loads(dumped.stdout)["verdict"], "HEALTHY")
         self.assertEqual(json.loads(dumped.stdout)["ranks_read"], 4)
 
-        # The stalled job ends. When none of its processes is left, the name alone refers to the other job.
+        # When all processes of the stalled job have ended, the name alone identifies the other job.
         for rank in stalls:
             made.kill(rank)
         self.assertTrue(wait_for(lambda: list(shown()) == ["train"], 60), made.logs())

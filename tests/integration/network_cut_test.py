@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Collector and agents run in their own network namespaces, connected by a cable that is pulled and plugged in again. Keys are on, because the cable
-is not a loopback. The machine's own network stays untouched. Skips if namespaces cannot be created."""
+"""Runs collector and agents in separate network namespaces, connected by a cable that is pulled and plugged in again. Uses keys, because the cable is no
+loopback. The machine's own network stays unchanged. Skips if namespaces cannot be created."""
 
 import json
 import os
@@ -17,7 +17,7 @@ HERE, THERE = "10.77.0.1", "10.77.0.2"
 
 
 class Namespace:
-    """A network namespace that exists as long as the process that holds it."""
+    """A network namespace that exists as long as its holder process."""
 
     def __init__(self):
         self.holder = subprocess.Popen(["unshare", "--net", "sleep", "3600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -63,7 +63,7 @@ class NetworkCutTest(unittest.TestCase):
                 self.skipTest(f"{' '.join(command)}: {done.stderr.strip()}")
 
     def cable(self, state):
-        # Packets are lost silently: neither end learns that the other is gone.
+        # Packets are lost silently: neither end notices.
         done = self.nodes.run("ip", "link", "set", "cablethere", state)
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -82,7 +82,7 @@ class NetworkCutTest(unittest.TestCase):
             made.start_agent(host, endpoint, "--key", os.path.join(keys, "agent.key"), "--server-key", os.path.join(keys, "collector.pub"))
         made.start_ranks(*STALL)
         self.assertTrue(wait_for(lambda: "new job " in made.log("collector"), 120), made.logs())
-        wait_for(lambda: False, 3)  # waits for heartbeats of both hosts: a host that has reported no rank yet cannot go silent
+        wait_for(lambda: False, 3)  # waits for heartbeats of both hosts, because only a host that has reported a rank can become silent
         self.cable("down")
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 1, 60), made.logs())
         wait_for(lambda: made.log("collector").count("gone silent") >= 2, 5)
@@ -91,14 +91,14 @@ class NetworkCutTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: made.log("collector").count("is reporting again") >= silent, 180), made.logs())
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
-        self.cable("down")  # cuts the cable while the incident is gathered
+        self.cable("down")  # cuts the cable during gathering
         wait_for(lambda: False, 7)
         self.cable("up")
         self.assertTrue(wait_for(lambda: made.incidents() and len(made.whole()) == len(made.incidents()), 300), made.logs())
         for folder in made.whole():
             with open(os.path.join(folder, "verdict.json")) as file:
                 verdict = json.load(file)
-            # An incident declared during the cut names the unreachable hosts or the stalled rank, and never another rank.
+            # An incident that was declared during the cut names the unreachable hosts or the stalled rank, never another rank.
             culprits = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
             self.assertTrue(not culprits or 2 in culprits or verdict["findings"][0]["kind"] == "RANK_NO_DATA", made.logs())
             ids, problems = ledger(folder)
@@ -114,5 +114,5 @@ class NetworkCutTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # kills the processes that hold the namespaces
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the cleanup kills the holders of the namespaces
     unittest.main(verbosity=2)

@@ -1,5 +1,5 @@
-"""unittest.main() for tests that skip if a tool is missing. LOCKSTEP_NO_SKIP=SCRIPT,SCRIPT.CLASS,.. lists tests that must not skip: a skip there is a
-failure, so that a machine that should have the tools cannot pass without them."""
+"""unittest.main() for tests that skip if a tool is missing. LOCKSTEP_NO_SKIP=SCRIPT,SCRIPT.CLASS,.. lists tests for which a skip is a failure, for
+machines that must have the tools."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ import unittest
 
 
 def forbidden(script, skipped, names):
-    """Returns lines to print for those of `skipped` (pairs of test ID and reason) that `names` forbids."""
+    """Returns a line for each of `skipped` (pairs of test ID and reason) that `names` forbids to skip."""
     lines = []
     for test, reason in skipped:
         full = test.replace("__main__", script)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the programs of packaging/notify: what they send, when they act, and that no hostile name gets into a command. Also tests the --on-verdict
+"""Tests the programs of packaging/notify: what they send, when they act, and that hostile names cannot get into commands. Also tests the --on-verdict
 command of `lockstep run`. Slurm's programs, sendmail and kubectl are stand-ins that record their arguments."""
 
 import http.server
@@ -14,7 +14,7 @@ import no_skip
 from support import BUILD, LOCKSTEP, SOURCE, STANDIN, TRAINSIM, FolderTest, clean_environment
 
 NOTIFY = os.path.join(SOURCE, "packaging/notify")
-# Apart from these the programs need the site's own commands, and to post, curl.
+# The programs also need the site's own commands and, to post, curl.
 TOOLS = ("awk", "cat", "cut", "date", "dirname", "fold", "head", "mkdir", "od", "readlink", "sed", "sha256sum", "sleep", "sync", "timeout", "tr")
 STAND_IN = """#!/bin/sh
 { printf '%s' "${0##*/}"; for word; do printf '\\t%s' "$word"; done; printf '\\n'; } >>"$CALLS"
@@ -29,7 +29,7 @@ def verdict(action="exclude", hosts=("n3",), confidence=0.97, job="17", why="ran
 
 
 def variables(told, **more):
-    """Returns the variables that Lockstep makes of a verdict, but without its checks of names (verdict_hook_test)."""
+    """Returns the variables that Lockstep derives from a verdict, without its checks of names (verdict_hook_test)."""
     told_to_do = told["recommended"]
     about = {"": told["verdict"], "_FINDING": told["findings"][0]["kind"], "_JOB": told["job"], "_JOB_ID": told["job"].split("/")[0],
              "_ACTION": told_to_do["action"], "_CONFIDENCE": f"{told_to_do['confidence']:.4f}", "_HOSTS": " ".join(told_to_do["hosts"]),
@@ -63,7 +63,7 @@ class NotifyTest(FolderTest):
         return self.run_program(name, told, "--state", self.path("state"), *options)
 
     def called(self):
-        """Returns the recorded calls, without queries about the job."""
+        """Returns the recorded calls, except queries about the job."""
         if not os.path.exists(self.calls):
             return []
         with open(self.calls) as file:

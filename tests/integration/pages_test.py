@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that man pages, completion and docs/options.md are generated from the table of options and match --help."""
+"""Checks that man pages, completion and docs/options.md are generated from the settings table and match --help."""
 
 import glob
 import json
@@ -26,7 +26,7 @@ def verbs():
 def options(verb):
     said = subprocess.run([LOCKSTEP, verb, "--help"], stdout=subprocess.PIPE, text=True, check=True,
                           env={**os.environ, "QT_QPA_PLATFORM": "offscreen"}).stdout
-    # Only lines that begin with an option count, not options named in a sentence.
+    # Counts lines that begin with an option, not options in a sentence.
     return {name for line in said.splitlines() if re.match(r"^ {2,6}-", line) for name in re.findall(r"(?<![\w-])--[a-z-]+", line.strip().split("  ")[0])}
 
 
@@ -89,11 +89,14 @@ class PagesTest(FolderTest):
             known = {row["option"] for row in table if row["section"] == verb}
             given = options(verb) - {"--help", "--version", "--no-config", "--json-schema"}
             if verb == "analyze":
-                given -= {"--job"}  # --job selects a job in a folder; it is not a setting
+                given -= {"--job"}  # --job selects a job in a folder and is no setting
             if verb == "replay":
-                given -= {"--job", "--suspect"}  # these select in one incident; they are not settings
+                given -= {"--job", "--suspect"}  # these options select in one incident and are no settings
             if verb == "attach":
-                given -= {"--job", "--slurm", "--agents", "--hosts", "--stream", "--ask-torch", "--kubernetes", "--namespace", "--container"}  # these apply to one call; they are not settings
+                given -= {"--job", "--slurm", "--agents", "--hosts", "--stream", "--ask-torch", "--kubernetes", "--namespace", "--container"}  # these options
+                                                                                                                                               # apply to one
+                                                                                                                                               # call and are
+                                                                                                                                               # no settings
             if verb == "config":
                 self.assertEqual(known, set(), "config has no settings of its own")
                 continue
@@ -111,7 +114,7 @@ class PagesTest(FolderTest):
     def test_every_variable_the_programs_read_is_in_the_reference(self):
         said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
         known = {row["variable"] for rows in ("settings", "variables") for row in json.loads(said)[rows]}
-        # These variables are for tests and between Lockstep's programs, not for users.
+        # Variables for tests and between Lockstep's programs, not for users.
         inner = {"LOCKSTEP_FAKE_NVML", "LOCKSTEP_FAKE_NVML_LIBRARY", "LOCKSTEP_TEST_CONFIG"}
         read = {}
         for folder in ("analyzer", "collector", "recorder", "gui", "packaging"):

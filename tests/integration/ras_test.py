@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Queries the stand-in's RAS, like ncclras, about jobs with a fault: in text, in JSON, and about members that do not answer or have exited. lockstep
+"""Queries the RAS of the stand-in, like ncclras, about jobs with a fault: in text, in JSON, and with members that do not answer or have exited. lockstep
 attach then uses the same answers."""
 
 import json
@@ -75,7 +75,7 @@ class RasTest(FolderTest):
 
     def test_members_that_do_not_answer_or_have_ended_are_reported(self):
         self.start("rank=1,step=20,kind=stall-host")
-        # Chooses a process other than the one that answers for all.
+        # Not the process that answers for all.
         victim = next(process for rank, process in enumerate(self.processes)
                       if "RAS client listening" not in pathlib.Path(self.path(f"{rank}.log")).read_text())
         victim.send_signal(signal.SIGSTOP)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that redacted text appears nowhere. A job whose folders, files, functions, open files and threads have secret names hangs under `lockstep
-run` and under an agent with a collector. The test searches every byte that is stored or goes over the network. The verdict must not change."""
+"""Checks that redacted text appears nowhere. A job with secret names of folders, files, functions, open files and threads hangs under `lockstep run`, and
+under an agent with a collector. The test searches every byte that is stored or sent. The verdict must not change."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ from support import LIBRARY, LOCKSTEP, STANDIN, free_port, wait_for
 
 FOLDER, SCRIPT, FUNCTION, OPEN, THREAD = "Qvfolder", "Qvscript", "Qvfunction", "Qvopenfile", "Qvthread"
 MAGIC = b"\x28\xb5\x2f\xfd"
-# Words that may still appear, by level.
+# Words that may still appear at each level.
 STAYS = {"no": {FOLDER, SCRIPT, FUNCTION, OPEN, THREAD}, "paths": {SCRIPT, FUNCTION, OPEN, THREAD}, "stacks": set()}
 
 JOB = RANK.replace("load_batch", FUNCTION).replace("nccl, cuda = ", f'''
@@ -31,7 +31,7 @@ nccl, cuda = ''', 1)
 
 
 def unpacked(text):
-    """Returns the decompressed content of all zstd frames in the data."""
+    """Returns the decompressed contents of all zstd frames in the data."""
     zstd = ctypes.CDLL("libzstd.so.1")
     zstd.ZSTD_findFrameCompressedSize.restype = zstd.ZSTD_decompress.restype = ctypes.c_size_t
     out, at = [], text.find(MAGIC)
@@ -48,7 +48,7 @@ def unpacked(text):
 
 
 def hits(path):
-    """Returns secret words in any byte of a file, or of the files below a folder, and in their names."""
+    """Returns (secret word, path) for every secret word in the bytes or names of a file, or of the files below a folder."""
     found = set()
     names = [path] if os.path.isfile(path) else [os.path.join(folder, name) for folder, _, files in os.walk(path) for name in files]
     for name in names:
@@ -60,7 +60,7 @@ def hits(path):
 
 
 def whole_incidents(out):
-    """Returns folders of hangs for which everything has been gathered."""
+    """Returns the folders of hangs whose gathering has completed."""
     def said(*names):
         with open(os.path.join(*names)) as file:
             return file.read()
@@ -95,7 +95,7 @@ class Redact(unittest.TestCase):
         found = set().union(*(hits(path) for path in [incident, *others]))
         told = {word for word, _ in found}
         self.assertEqual({(word, path) for word, path in found if word not in STAYS[level]}, set())
-        # Control: the search must find the words that may appear.
+        # Checks the search itself: it must find the words that may appear.
         self.assertLessEqual(STAYS[level] - {THREAD, FOLDER, OPEN} | ({FOLDER, THREAD} & STAYS[level]), told)
         with open(os.path.join(incident, "verdict.txt")) as file:
             text = file.read()
@@ -122,7 +122,7 @@ class Redact(unittest.TestCase):
                 verdict = self.run_job(level)
                 for key in ("kind", "culprit_ranks", "operation", "sequence", "victim_count", "activity", "confidence"):
                     self.assertEqual(verdict["findings"][0].get(key), whole["findings"][0].get(key), key)
-                # An unredacted incident is redacted on output.
+                # Redaction on output has the same effect on an unredacted incident.
                 for form in ("text", "json", "html", "explore"):
                     report = self.cluster.path(f"report-{level}.{form}")
                     subprocess.run([LOCKSTEP, "analyze", "--redact", level, "--format", form, "--output", report, self.cluster.path("out-no")],
@@ -140,7 +140,7 @@ class Redact(unittest.TestCase):
                 self.agent_alone(level)
 
     def agent_alone(self, level):
-        """Returns incident, spool and logs of an agent with its own collector, whose socket only this host can reach."""
+        """Returns incident, spool and logs of an agent with its own collector, which only this host can reach through a socket."""
         cluster = self.cluster
         shutil.rmtree(self.shared)
         os.mkdir(self.shared)
@@ -169,7 +169,7 @@ class Redact(unittest.TestCase):
     def agent_and_collector(self, level):
         cluster = self.cluster
         wire = cluster.path("wire-" + level)
-        # Records the bytes between agent and collector, without keys.
+        # Without keys, so that the recorded bytes between agent and collector are readable.
         target, port = free_port(), free_port()
         shutil.rmtree(self.shared)
         os.mkdir(self.shared)
@@ -189,7 +189,7 @@ class Redact(unittest.TestCase):
                 ranks.append(subprocess.Popen(self.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             found = wait_for(lambda: whole_incidents(out))
             self.assertTrue(found, open(cluster.path(f"collector-{level}.log")).read())
-            # A rank that crashes leaves its ring in the spool.
+            # A crashed rank leaves its ring in the spool.
             for rank in ranks:
                 rank.kill()
                 rank.wait()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The kernel refuses access to a process. Checks what Lockstep prints then, and what the recorder's helper in the process reports."""
+"""The kernel refuses access to a process. Checks what Lockstep prints, and what the recorder's helper in the process reports."""
 
 import ctypes
 import glob
@@ -14,11 +14,11 @@ import unittest
 from support import BIN, LIBRARY, STANDIN, FolderTest, clean_environment, wait_for
 
 NOBODY = 65534
-PYTHON = "/usr/bin/python3"  # other users may also run this one
+PYTHON = "/usr/bin/python3"  # a Python that other users can run
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 4, 38, 22
-SYS = {"x86_64": (0xC000003E, 101, 310), "aarch64": (0xC00000B7, 117, 270)}  # audit's number for the architecture, ptrace, process_vm_readv
+SYS = {"x86_64": (0xC000003E, 101, 310), "aarch64": (0xC00000B7, 117, 270)}  # AUDIT_ARCH number, ptrace, process_vm_readv
 
-# One rank creates a communicator and makes its process invisible to others. Then it sums numbers in C without ever releasing the interpreter lock.
+# One rank creates a communicator and makes its process inaccessible. Then it sums numbers in C without releasing the interpreter lock.
 RANK = '''
 import ctypes, sys
 P, I = ctypes.c_void_p, ctypes.c_int
@@ -51,10 +51,10 @@ def become_nobody():
 
 
 def forbid_by_seccomp():
-    """From now on ptrace and process_vm_readv fail with EPERM."""
+    """Makes ptrace and process_vm_readv fail with EPERM from now on."""
     machine, ptrace, readv = SYS[os.uname().machine]
     allow, deny = 0x7FFF0000, 0x00050000 | 1
-    # Jumps count from the next instruction.
+    # Jumps are relative to the next instruction.
     code = [(0x20, 0, 0, 4), (0x15, 0, 3, machine), (0x20, 0, 0, 0), (0x15, 2, 0, ptrace), (0x15, 1, 0, readv), (0x06, 0, 0, allow), (0x06, 0, 0, deny)]
     program = b"".join(struct.pack("HBBI", *line) for line in code)
     buffer = ctypes.create_string_buffer(program)
@@ -118,7 +118,7 @@ class RefusalTest(FolderTest):
         self.assertIn("load_batch (<string>:", text)
         self.assertIn("step (<string>:", text)
         self.assertIn("holds the interpreter lock", text)
-        # The helper answers each of two requests, even at the same time.
+        # The helper answers two simultaneous requests.
         asking = [subprocess.Popen([os.path.join(BIN, "lockstep-evidence"), "--ring", ring, str(pid)], stdout=subprocess.PIPE, text=True,
                                    preexec_fn=become_nobody, cwd="/") for _ in range(2)]
         for one in asking:
@@ -188,10 +188,10 @@ class RefusalTest(FolderTest):
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs root and setpriv")
     def test_foreign_files_are_not_read_with_the_rights_of_root(self):
-        """A root process that cannot become another user (a service without CAP_SETUID) reads that user's memory, but none of its files."""
+        """A root process that cannot become another user (a service without CAP_SETUID) reads the memory of that user's process, but no files of the user."""
         pid, _ = self.rank()
         text = self.look(pid, None, None)
-        native = r"(?m)^ +#\d+ +(?!.*(<string>|\.py):\d).+$"  # matches a native frame, wherever the process is at that moment
+        native = r"(?m)^ +#\d+ +(?!.*(<string>|\.py):\d).+$"  # any native frame
         self.assertRegex(text, native, "the observer has all rights")
         text = self.look(pid, None, None, ["setpriv", "--bounding-set", "-setuid,-setgid", "--inh-caps", "-setuid,-setgid"])
         self.assertRegex(text, rf"native stacks were not unwound: root cannot become user {NOBODY} .*CAP_SETUID")
@@ -212,8 +212,7 @@ class RefusalTest(FolderTest):
         inside = ["unshare", "--user", "--map-root-user"]
         if subprocess.run([*inside, "true"], capture_output=True, preexec_fn=become_nobody, cwd="/").returncode != 0 or not shutil.which("setpriv"):
             self.skipTest("cannot create a user namespace here, or setpriv is missing")
-        # Observer and process share a namespace in which the process is root. The observer has dropped its
-        # capabilities.
+        # Observer and process share a namespace in which the process is root. The observer has dropped its capabilities.
         script = os.path.join(self.folder, "inside.sh")
         with open(script, "w") as file:
             file.write('sleep 1000 & target=$!\n'

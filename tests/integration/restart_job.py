@@ -1,7 +1,7 @@
-"""A rank that restarts inside its process, like in-process wrappers: one of its threads aborts the communicator under the waiting program, which
-creates a new one and continues.
+"""A rank that restarts inside its process, as in-process wrappers do: a thread aborts the communicator while the program waits, and the program creates a
+new communicator and continues.
 restart_job.py LIBNCCL LIBCUDART FOLDER RANK WORLD
-In generation G, rank G + 1 stops before its hundredth operation, until FOLDER/restart.G exists; then all abort."""
+In generation G, rank G + 1 stops before its hundredth operation until FOLDER/restart.G exists; then all ranks abort."""
 import ctypes
 import os
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Consecutive runs of one job: restarted inside the same processes, and requeued under the same name. Each run is judged separately, and their data
-is never merged. (Elastic restarts: launch_test.)"""
+"""Tests consecutive runs of one job: restarted inside the same processes, and requeued under the same name. Each run is judged separately, and their data
+is never merged. (launch_test covers elastic restarts.)"""
 
 import json
 import os
@@ -29,7 +29,7 @@ class RestartsTest(unittest.TestCase):
             return json.load(file)
 
     def incident(self, number):
-        """Returns the incident with this number when it is complete."""
+        """Returns the newest incident when `number` incidents are complete."""
         self.assertTrue(wait_for(lambda: len(self.made.whole()) >= number, 240), self.made.logs())
         folders = self.made.incidents()
         self.assertEqual(len(folders), number, self.made.logs())
@@ -60,7 +60,7 @@ class RestartsTest(unittest.TestCase):
         shown = self.shown()
         self.assertEqual([(job["job"]["job"], job["state"]) for job in shown if job["state"] == "hung"], [], made.logs())
         self.assertEqual([job.get("restarts_inside") for job in shown], [1], made.logs())
-        # The second run hangs elsewhere, and data from the first run does not count.
+        # The second run hangs elsewhere, and the data of the first run does not count.
         second = self.verdict(self.incident(2))
         self.assertEqual((second["verdict"], second["findings"][0]["culprit_ranks"]), ("HUNG", [2]), made.logs())
         self.assertEqual(len(second["findings"]), 1, made.logs())

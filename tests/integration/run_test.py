@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests `lockstep run` from outside: exit statuses, signals, what it leaves behind, and what it does without space for rings."""
+"""Tests `lockstep run` from outside: exit statuses, signals, what it leaves behind, and its behavior without space for rings."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def living(mark):
 class RunTest(FolderTest):
     @classmethod
     def setUpClass(cls):
-        # A shell that starts this test in the background ignores these signals, and children inherit that.
+        # A shell that starts this test in the background ignores these signals, and child processes inherit that.
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -50,7 +50,7 @@ class RunTest(FolderTest):
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        # The keeper of a killed lockstep run needs a moment.
+        # The keeper of a killed lockstep run needs a moment to clean up.
         wait_for(lambda: not living(self.mark), 20)
         left = living(self.mark)
         for pid in left:
@@ -120,12 +120,12 @@ class RunTest(FolderTest):
     def test_claims_nothing_about_processes_that_ended_at_once(self):
         for command in (["true"], ["env", "-u", "LD_PRELOAD", "true"]):
             result = self.run_lockstep("run", "--", *command)
-            # On a busy machine, lockstep may have looked in time. Then it reports what it saw.
+            # On a busy machine, lockstep may have examined the process in time. Then it reports what it saw.
             self.assertRegex(result.stderr, "exited before Lockstep could examine them|not loaded in 1 process|no NCCL library was loaded in 1 process")
             self.assertNotIn("no NCCL call was made", result.stderr)
 
     def test_a_job_stuck_before_its_first_communicator_is_reported(self):
-        # Rank 0, which serves the store, is missing. The other rank has loaded NCCL and waits for rank 0.
+        # Rank 0, which serves the store, is missing. Rank 1 has loaded NCCL and waits for it.
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -185,7 +185,7 @@ class RunTest(FolderTest):
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
                     self.assertEqual(result.returncode, 7)
                     with open(told, encoding="utf-8") as file:
-                        # `[` is built into bash, so /proc/self is the shell's own folder.
+                        # `[` is a bash builtin, so /proc/self is the shell's folder.
                         self.assertEqual(file.read().split("\n")[:-1], [f"open {fd}" for fd in "012" if fd not in closed] + ["ran"])
                     os.remove(told)
 
@@ -246,8 +246,8 @@ class RunTest(FolderTest):
         self.assertTrue(wait_for(lambda: not os.listdir(self.rings)))
 
     def test_a_stopped_process_beside_the_job_is_not_hung_up(self):
-        """The kernel sends SIGHUP to a process group if its last member with a parent outside the group ends while another
-        member is stopped."""
+        """If the last member of a process group with a parent outside the group exits while another member is stopped, the kernel sends SIGHUP to the
+        group."""
         result = subprocess.run(["sh", "-c", f"sleep 1000 & kill -STOP $!; '{LOCKSTEP}' run -- true; echo $?; kill -KILL $!"], cwd=self.folder,
                                 start_new_session=True, capture_output=True, text=True, timeout=60, check=False, env=self.environment())
         self.assertEqual((result.returncode, result.stdout), (0, "0\n"), result.stderr)
@@ -281,7 +281,7 @@ class RunTest(FolderTest):
         self.assertLessEqual({"verdict.json", "verdict.txt", "report.html", "explore.html", "manifest.json", "index.lsi"}, set(modes))
         self.assertEqual({name: mode for name, mode in modes.items() if mode != (group, 0o640)}, {})
         self.assertEqual((os.stat(out).st_gid, os.stat(out).st_mode & 0o7777), (group, 0o2750))
-        # lockstep reports an unknown group, and the job runs.
+        # An unknown group is reported, and the job runs.
         result = self.run_lockstep("run", "-n", "8", "--out", "alone", "--group", "no-such-group-here", "--", *JOB, "--steps", "5")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("only their owner can read incidents", result.stderr)
@@ -354,7 +354,7 @@ class RunTest(FolderTest):
 
     def test_without_kill_on_hang_run_watches_and_reports_the_recovery(self):
         process = self.start("run", "-n", "8", "--out", "out", "--late-after", "2", "--", *JOB, "--steps", "1000000")
-        # If the rank stopped before its first step, its peers would wait outside NCCL, where Lockstep cannot see them.
+        # If the rank stopped before its first step, its peers would wait outside of NCCL, where Lockstep cannot see them.
         for line in process.stdout:
             if line.startswith("step "):
                 break
@@ -380,7 +380,7 @@ class RunTest(FolderTest):
         process.communicate(timeout=60)
 
     def test_ranks_killed_while_they_wait_are_not_the_cause(self):
-        # Any of the ranks may die first. Their launcher kills them before the hang is declared.
+        # Any rank may die first. Their launcher kills the ranks before the hang is declared.
         ranks = "".join(f"RANK={rank} LOCAL_RANK={rank} WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$1 {TRAINSIM} --tp 2 --dp 2 --steps 1000000 "
                         f"--fault rank=2,step=20,kind=stall-host & echo $!; " for rank in range(4))
         for first in (0, 2):
@@ -393,7 +393,7 @@ class RunTest(FolderTest):
                 for line in process.stderr:
                     if "lockstep: late:" in line:
                         break
-                time.sleep(2)  # a launcher notices with a delay
+                time.sleep(2)  # a launcher notices the hang only after a delay
                 for rank in [first, *(rank for rank in range(4) if rank != first)]:
                     os.kill(pids[rank], signal.SIGKILL)
                 process.communicate(timeout=60)
@@ -411,7 +411,7 @@ class RunTest(FolderTest):
         self.assertRegex(result.stderr, r"lockstep: the incident folder is not complete: .*file")
 
     def test_a_limit_on_files_ends_neither_lockstep_nor_the_job(self):
-        # The limit still applies to the job: SIGXFSZ (25) ends head.
+        # The limit still applies to the job: SIGXFSZ (25) ends `head`.
         result = self.run_lockstep("run", "--out", "out", "--", "sh", "-c", "head -c 100000 /dev/zero >big; exit $?",
                                    prefix=["sh", "-c", 'ulimit -f 16; exec "$@"', "sh"])
         self.assertEqual(result.returncode, 128 + 25)
@@ -420,7 +420,7 @@ class RunTest(FolderTest):
     # -- no space for rings
 
     def compare_with_plain(self, prefix, environment):
-        # If one rank cannot start, the other waits for it, so there is a time limit.
+        # With a time limit, because a rank waits if the other cannot start.
         script = ('for r in 0 1; do (RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT=$1 timeout 10 "$2" '
                   "--tp 2 --pp 1 --dp 1 --steps 5; echo rank $r: status $?) & done; wait")
         job = ["sh", "-c", script, "sh", "29517", TRAINSIM]
@@ -454,7 +454,7 @@ class RunTest(FolderTest):
         plain, watched = self.compare_with_plain(prefix, self.environment(LOCKSTEP_DIR="/dev/shm"))
         self.assertEqual((watched.returncode, sorted(watched.stdout.splitlines()), sorted(watched.stderr.splitlines())),
                          (plain.returncode, sorted(plain.stdout.splitlines()), sorted(plain.stderr.splitlines())))
-        # Rings in memory count as rings.
+        # Rings in the memory of processes count as rings.
         result = self.run_lockstep("run", "-n", "2", "--out", "out", "--", TRAINSIM, "--tp", "2", "--steps", "20", prefix=prefix,
                                    environment=self.environment(LOCKSTEP_DIR="/dev/shm"))
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that every promise of docs/security.md has a test. A sentence is identified by its first words. The test fails for a sentence that is in
-neither list below, and for a listed test that does not exist."""
+"""Checks that every promise of docs/security.md has a test. The first words of a sentence identify it. The test fails for a sentence that is in neither
+list, and for a listed test that does not exist."""
 
 import os
 import re
@@ -123,14 +123,14 @@ PROMISES = {
     "Exported CSV files": ("analyzer/export/export_test.cpp:CsvContainsNoFormulas",),
 }
 
-# Advice, explanations, and statements of what the page does not promise.
+# Advice, explanations, and sentences about what the page does not promise.
 REST = ("part |", "level |", "role |", "Lockstep records sizes", "Treat an incident", "Set `redact`", "Create one with", "Anyone with the key", "Redaction never hides",
         "In free text", "It can lie", "A relay's key can lie", "`collector.key` stays", "`agent.key` and", "To rotate", "Control who can read",
         "Limit the memory of", "A new certificate", "The traffic pattern", "Replace keys yourself")
 
 
 def sentences():
-    """Returns rows of tables without their outer bars, and the sentences of all other text."""
+    """Returns the rows of tables without their outer bars, and the sentences of the other text."""
     with open(os.path.join(SOURCE, PAGE)) as file:
         text = re.sub(r"```.*?```", "", file.read(), flags=re.S)
     blocks, found = [], []

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs jobs in containers with little shared memory, of which NCCL needs fifteen sixteenths. Each job must end as it would without the recorder, and
-missing records are reported. Needs root's mount and PID namespaces."""
+"""Runs jobs in containers with little shared memory, almost all of which NCCL needs. Each job must end as it does without the recorder, and missing
+recordings are reported. Needs root's mount and PID namespaces."""
 
 import concurrent.futures
 import glob
@@ -31,7 +31,7 @@ def refused():
 
 
 def in_container(**plan):
-    """Returns the result of inside(), run in its own namespaces."""
+    """Returns the result of inside(), run in separate namespaces."""
     plan["port"] = free_port()
     done = subprocess.run([*UNSHARE, sys.executable, os.path.abspath(__file__), "--inside", json.dumps(plan)],
                           env=clean_environment(NAMES, LOCKSTEP_BUILD=BUILD), capture_output=True, text=True, timeout=240, check=False)
@@ -48,11 +48,11 @@ class SmallSharedMemoryTest(unittest.TestCase):
             raise unittest.SkipTest("cannot create namespaces here: " + reason)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             counts = (1, 8, 16)
-            # The memory that the library needs in addition to its transport's buffers, whose size the settings below choose.
+            # The memory that the library needs besides its transport's buffers, whose size the settings below select.
             cls.base = dict(zip(counts, pool.map(lambda ranks: in_container(mib=256, ranks=ranks, measure=True)["used"], counts)))
 
     def cell(self, ranks, mib, more=None, **plan):
-        """Runs a job. With `mib` None, other files leave just what the library needs plus a sixteenth."""
+        """Runs a job. With `mib` None, other files leave only the space for the library, the smallest ring and a sixteenth."""
         size = mib * MIB if mib else int((self.base[ranks] + SMALLEST) * 16 / 15)
         buffers = 3 * ranks if ranks > 1 else 0  # buffers for world, tp and dp
         room = size * 15 // 16 - self.base[ranks] - SMALLEST
@@ -73,7 +73,7 @@ class SmallSharedMemoryTest(unittest.TestCase):
                     self.assertGreaterEqual(said["rings"], min(ranks, 8), "a killed process must leave its rings in the folder")
                 else:
                     self.assertGreater(said["links"], 0)
-                # Every process asks for a ring of 4 MiB.
+                # Every process requests a ring of 4 MiB.
                 short = said["rings"] - said["whole"]
                 self.assertEqual(any("KiB, because its file system is small" in line for line in said["blind"]), short > 0)
                 self.assertEqual(any("was in the memory of a process" in line for line in [*said["problems"], said["stderr"]]), said["links"] > 0)
@@ -101,7 +101,7 @@ class SmallSharedMemoryTest(unittest.TestCase):
         self.assertEqual(said["recorded"], said["plain"])
 
     def test_rings_in_memory_outlive_a_killed_process(self):
-        """lockstep run finds the rings through the link and /proc, and keeps them open."""
+        """lockstep run finds the rings through their links and /proc, and keeps them open."""
         said = self.cell(8, None, kill=True)
         self.assertEqual(said["verdict"]["verdict"], "CRASHED", said)
         self.assertEqual(said["verdict"]["findings"][0]["culprit_ranks"], [2], said)

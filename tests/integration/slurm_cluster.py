@@ -1,5 +1,5 @@
-"""A real Slurm on one machine for the duration of a test: munged, slurmctld and several slurmd under one host name. All run as the test's user, in
-one folder, with ports only on the loopback."""
+"""A real Slurm on one machine during a test: munged, slurmctld and several slurmd with one host name. All run as the test's user in one folder, with ports
+only on the loopback."""
 
 import os
 import pwd
@@ -20,7 +20,7 @@ def missing():
 
 
 class SlurmCluster:
-    """A Slurm cluster with nodes n1 to nN. `extra` contains further lines of slurm.conf (Prolog=..., TaskProlog=...)."""
+    """A Slurm cluster with nodes n1 to nN. `extra` has more lines of slurm.conf (Prolog=..., TaskProlog=...)."""
 
     def __init__(self, folder, nodes=4, first_port=17000, extra=()):
         self.folder, self.nodes, self.first_port, self.extra = folder, nodes, first_port, extra

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs Lockstep with a real Slurm of four nodes and a collector with keys. First the prolog starts the agents and the task prolog preloads the
-library. Then the nodes have no installation, and srun starts lockstep run on each of them. A rank stops, and the collector's verdict must name the
-rank and its node. LOCKSTEP_HEALTHY_JOBS is the number of healthy jobs before the one that is requeued (1)."""
+"""Runs Lockstep with a real Slurm of four nodes and a collector with keys. In some tests, the prolog starts the agents and the task prolog preloads the
+library. In others, the nodes have no installation, and srun starts lockstep run on each node. A rank stops, and the collector's verdict must name the rank
+and its node. LOCKSTEP_HEALTHY_JOBS is the number of healthy jobs before the requeued one (1)."""
 
 import glob
 import json
@@ -72,7 +72,7 @@ class SlurmTest(FolderTest):
         return folder
 
     def start(self, scripts=True, collector=()):
-        """Starts a collector with these options, and Slurm; with `scripts`, packaging/slurm is configured."""
+        """Starts a collector with these options, and Slurm. With `scripts`, Slurm uses packaging/slurm."""
         keys = self.keys()
         port = free_port()
         self.endpoint = f"tcp://127.0.0.1:{port}"
@@ -113,7 +113,7 @@ class SlurmTest(FolderTest):
         return process
 
     def ranks(self):
-        """Returns the processes of this test's jobs."""
+        """Returns the PIDs of this test's jobs."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -144,7 +144,7 @@ class SlurmTest(FolderTest):
             time.sleep(0.2)
 
     def verdict(self):
-        """Returns the newest verdict with a culprit."""
+        """Returns the folder and contents of the newest verdict with a finding; None if there is none."""
         for path in sorted(glob.glob(f"{self.out}/**/verdict.json", recursive=True), key=os.path.getmtime, reverse=True):
             try:
                 with open(path) as file:
@@ -164,7 +164,7 @@ class SlurmTest(FolderTest):
         self.assertEqual([culprit["host"] for culprit in finding["culprits"]], ["n3"])
         self.assertEqual((verdict["verdict"], verdict["ranks_expected"], verdict["ranks_read"]), ("HUNG", 8, 8))
         self.assertIsNone(job.poll(), "observing is the default, so nothing may end the job")
-        # Takes a dump from a shell that has only the keys, and compares the analyzer's answer for its files.
+        # Takes a dump from a shell that has only the keys, and compares the analyzer's verdict on the dump's files.
         dump = subprocess.run([LOCKSTEP, "dump", "--collector", self.endpoint, "--everything", "--json"], env=self.environment, cwd=self.folder,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
         self.assertEqual(dump.returncode, 1, dump.stderr + self.story())
@@ -177,7 +177,7 @@ class SlurmTest(FolderTest):
                              stderr=subprocess.PIPE, text=True, timeout=60, check=False)
         self.assertEqual(top.returncode, 0, top.stderr)
         self.assertIn("hung", top.stdout)
-        # The epilog ends the agents together with the job.
+        # The epilog ends the agents when the job ends.
         job.send_signal(signal.SIGINT)
         job.send_signal(signal.SIGINT)
         self.cluster.output("scancel", "--full", "--signal=KILL", "--name=pretrain")
@@ -186,7 +186,7 @@ class SlurmTest(FolderTest):
 
 
     def test_attach_runs_on_the_nodes_through_srun(self):
-        """All nodes are one machine here, so one node sees the whole job, which runs without the recorder."""
+        """All nodes are this machine, so one node sees the whole job, which runs without the recorder."""
         self.start(scripts=False)
         self.srun("--tp", "2", "--dp", "4", "--steps", "1000000", "--fault", "rank=5,step=20,kind=stall-host,comm=dp")
         self.wait(lambda: "fault" in "".join(self.lines("srun.log")), "the fault")
@@ -203,7 +203,7 @@ class SlurmTest(FolderTest):
         self.cluster.output("scancel", "--full", "--signal=KILL", "1")
 
     def batch(self, name, steps, fault):
-        """Starts a batch job with two ranks on each of three nodes. `fault` applies to its first start."""
+        """Starts a batch job with two ranks on each of three nodes. Only its first start has the fault."""
         script = os.path.join(self.folder, name + ".sh")
         with open(script, "w") as file:
             file.write(f"""#!/bin/bash
@@ -250,7 +250,7 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         self.cluster.output("scancel", job)
 
     def test_srun_exports_the_library_to_a_job_with_an_agent(self):
-        """Only Slurm's variables number the ranks. All nodes are one machine here, so one agent replaces the nodes' services."""
+        """Only Slurm's variables number the ranks. All nodes are this machine, so one agent stands for all nodes."""
         self.start(scripts=False)
         with open(os.path.join(self.folder, "agent.log"), "wb") as log:
             self.processes.append(subprocess.Popen(
@@ -278,7 +278,7 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         worker = (f"export MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} WORLD_SIZE=8 LD_LIBRARY_PATH={BUILD}/standin/lib; for local in 0 1; do "
                   f"RANK=$((2 * SLURM_PROCID + local)) LOCAL_RANK=$local {TRAINSIM} --tp 2 --dp 4 --pace-ms 50 --steps 1000000 "
                   "--fault rank=5,step=50,kind=stall-host,comm=dp & done; wait")
-        # All nodes are one machine here. The name that Slurm gives each node tells them apart.
+        # All nodes are this machine; LOCKSTEP_HOST distinguishes them.
         script = f"export LOCKSTEP_HOST=$SLURMD_NODENAME; exec {LOCKSTEP} run --kill-on-hang --collector {self.endpoint} -- bash -c '{worker}'"
         environment = {**self.cluster.environment, **{name: self.environment[name] for name in ("LOCKSTEP_KEYS", "LOCKSTEP_RUNTIME_DIR")},
                        "TMPDIR": "/tmp", "LOCKSTEP_DIR": self.rings}
@@ -290,7 +290,7 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
         finding = verdict["findings"][0]
         self.assertEqual(finding["culprit_ranks"], [5], self.story())
         self.assertEqual([culprit["host"] for culprit in finding["culprits"]], ["n3"], folder)
-        # When the collector declares the job hung, each lockstep run ends its own ranks and exits with the status for a hang.
+        # When the collector declares the job hung, each lockstep run ends its own ranks and exits with the status of a hang.
         self.wait(lambda: job.poll() is not None, "the end of the job", 90)
         self.assertEqual(job.returncode, 90, self.story())
         self.assertEqual(len(glob.glob(f"{self.out}/lockstep-incident-*")), 1, self.story())

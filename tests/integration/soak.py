@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs a site for a given time: a collector, relays and agents that are killed, stopped and restarted at random. One job runs all the time, and every
-minute another job with or without a fault starts. Prints the verdict on each job, and memory and descriptors of every daemon. Exit status 0: every
-fault was named, nothing else was blamed, nothing grew, and no daemon exited by itself. 1: otherwise. 130: interrupted. Everything runs on the
-loopback, in its own folders."""
+minute another job with or without a fault starts. Prints the verdict on each job, and the memory and descriptors of every daemon. Exit status 0: every
+fault was named, nothing else was blamed, nothing grew, and no daemon exited by itself. 1: otherwise. 130: interrupted. Everything is on the loopback, in
+separate folders."""
 
 import argparse
 import collections
@@ -26,14 +26,14 @@ HEALTHY = {
     "straggler": ["--straggle", "rank=3,ms=60"],
     "cancelled": [],  # SIGTERM ends it, as schedulers do
 }
-# In a cluster, digests have no hashes of sends and receives, and a job that ends with wrong data is not an incident by itself.
+# In a cluster, digests have no hashes of sends and receives, and wrong data alone is no incident.
 NOT_ON_PP = ("wrong-count", "wrong-datatype")
 DESYNCS = ("wrong-count", "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op")
 SLOW = ("STRAGGLER", "SLOW_HOST", "SLOW_LINK")
 SAMPLE_EVERY = 10
-# An agent keeps a job's rings for ten minutes, and a collector keeps the job. Before that, both grow.
+# An agent keeps a job's rings for ten minutes, and a collector keeps the job. Until then, both grow.
 SETTLED = 720
-# A daemon leaks if its median grows by more than this from its first settled quarter to its last.
+# A daemon leaks if its median grows by more than this from the first settled quarter of its life to the last.
 GROWTH_MIB, GROWTH_SHARE, GROWTH_FDS = 16, 0.2, 32
 
 
@@ -42,7 +42,7 @@ def say(text):
 
 
 def usage(pid):
-    """Returns resident and anonymous MiB, and the number of descriptors; None if the daemon has exited."""
+    """Returns resident MiB, anonymous MiB and the number of descriptors; None if the daemon has exited."""
     try:
         with open(f"/proc/{pid}/status") as file:
             fields = dict(line.split(":", 1) for line in file if ":" in line)
@@ -72,7 +72,7 @@ class Job:
         return all(rank.poll() is not None for rank in self.ranks)
 
     def end(self):
-        """Ends the job like a launcher: SIGTERM, then SIGKILL for processes that ignore SIGTERM."""
+        """Ends the job as a launcher does: SIGTERM, then SIGKILL for processes that ignore it."""
         for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 30)):
             for rank in self.ranks:
                 if rank.poll() is None:
@@ -146,7 +146,7 @@ class Soak:
         say("TROUBLE " + text)
 
     def churn(self, now):
-        """Performs one step: starts what is due, and kills or stops another daemon."""
+        """Starts the daemons that are due, continues stopped ones, and at random times kills or stops another one."""
         for who, at in list(self.down.items()):
             if now >= at:
                 del self.down[who]
@@ -164,7 +164,7 @@ class Soak:
         if not self.options.churn or now < self.next_churn:
             return
         self.next_churn = now + self.random.expovariate(1 / self.options.churn)
-        # The first agent and the first relay are never killed, so that their memory is measured over hours.
+        # The first agent and the first relay are never killed, so their memory is measured over hours.
         who = self.random.choice([("agent", i) for i in range(1, self.options.hosts)] * 2 + [("relay", i) for i in range(1, self.options.relays)]
                                  + [("collector", 0)])
         if who in self.down or who in self.stopped or (who[0] == "collector" and now < self.collector_spared_until):
@@ -181,7 +181,7 @@ class Soak:
         process.send_signal(getattr(signal, how))
         try:
             status = process.wait(60)
-            # A daemon that has just started has no signal handler yet.
+            # a daemon that has just started has no signal handler yet
             if how == "SIGTERM" and status != 0 and now - self.started[who] > 10:
                 self.trouble(f"{who[0]}{who[1]} ended with {status} on SIGTERM")
         except subprocess.TimeoutExpired:
@@ -209,7 +209,7 @@ class Soak:
     # --- verdicts
 
     def incidents_of(self, name):
-        """Returns (folder, manifest) of a job's incidents, oldest first."""
+        """Returns (folder, manifest) of the job's incidents, oldest first."""
         found = []
         for folder in self.cluster.incidents():
             try:
@@ -229,7 +229,7 @@ class Soak:
             return None
 
     def look_for_alarms(self):
-        """Checks the job that runs all the time: any verdict on it is a false alarm."""
+        """Checks the job that runs all the time: every verdict on it is a false alarm."""
         for folder, _ in self.incidents_of("resident"):
             if folder not in self.seen_incidents:
                 self.seen_incidents.add(folder)
@@ -238,7 +238,7 @@ class Soak:
                 self.keep(folder, "resident")
 
     def keep(self, folder, name):
-        """Prints the incident, if there is one, and the daemons' logs."""
+        """Copies the incident, if there is one, and the daemons' logs to the folder --keep."""
         if self.options.keep:
             os.makedirs(os.path.join(self.options.keep, name), exist_ok=True)
             if folder:
@@ -296,15 +296,15 @@ class Soak:
                 found = self.incidents_of(name)
                 if found and named is None and any(self.verdict_of(folder) for folder, _ in found):
                     named = now
-                # The folder of a desync disappears if no verdict follows.
+                # The folder of a desync is removed if no verdict follows.
                 if named is not None and all(folder in self.cluster.whole() for folder, _ in found):
                     break
                 if named is None and over is not None and now - over > 60:
-                    break  # no process is left that could report anything
+                    break  # no process remains that could report anything
             ended = job.over()
             if rank is None and not ended and kind != "cancelled":
                 self.trouble(f"{what}: the job had not ended after {self.options.limit:.0f} s: {job.log(0)[-300:]}")
-            # Judges what has arrived so far. The end of the job is a separate case that follows.
+            # Judges what has arrived. What the end of the job causes is checked separately.
             word = self.judge(name, kind, rank, comm)
             known = {folder for folder, _ in self.incidents_of(name)}
             job.end()
@@ -327,7 +327,7 @@ class Soak:
         self.sweep(name, job)
 
     def settle(self, name, known, what, rank=None):
-        """Counts false alarms after a job whose launcher ended it, or that ended well. A second report of the fault's `rank` is not a false alarm."""
+        """Counts false alarms after the end of a job. A second report of the fault's `rank` is no false alarm."""
         until = time.monotonic() + 4
         while time.monotonic() < until:
             self.tick()
@@ -351,7 +351,7 @@ class Soak:
             return f"missed: no verdict within {self.options.limit:.0f} s"
         case = self.faults.Case(name, kind, rank, comm, [])
         for folder, verdict in found:
-            # A rank that gets less processor time on a busy machine than its peers really is slow. That finding is not about the fault.
+            # On a busy machine, a rank may get less CPU time than its peers and be slow. Such a finding is not about the fault.
             beside = [finding for finding in verdict.get("findings", [])[1:] if finding["kind"] in SLOW]
             self.counts["slow beside"] += len(beside)
             verdict["findings"] = [finding for finding in verdict.get("findings", []) if finding not in beside]
@@ -365,8 +365,8 @@ class Soak:
         return "right"
 
     def is_told_by_hashes(self, kind, rank, comm, verdict):
-        """Returns whether the verdict is right although it names a pair or only hashes. If a job continues with differing calls, only the rings of the
-        communicator's members are gathered: two members are named as a pair, or by their hashes if the calls were overwritten."""
+        """Returns whether the verdict is right although it names a pair or only hashes. If a job continues after calls that differ, only the rings of the
+        communicator's members are gathered. So the verdict names two members as a pair, or by hashes if their calls were overwritten."""
         findings = verdict.get("findings") or []
         if kind not in DESYNCS or not findings or verdict.get("verdict") != "DESYNC":
             return False
@@ -376,7 +376,7 @@ class Soak:
         return kinds <= {*self.faults.FAULTS[kind].kinds, "SILENT_DESYNC"} and rank in findings[0]["culprit_ranks"] and len(blamed) <= most
 
     def sweep(self, name, job):
-        """Cleans up like a site after a job: deletes the rings of dead processes, and the incidents that people have looked at."""
+        """Cleans up after a job as a site does: deletes the rings of dead processes, and the incidents that were examined."""
         for folder, _ in self.incidents_of(name):
             shutil.rmtree(folder, ignore_errors=True)
         for host in range(self.options.hosts):
@@ -426,7 +426,7 @@ class Soak:
                 f"{counts['false alarms']} false alarms, {sum(self.churned.values())} kills and stops")
 
     def growth(self):
-        """Returns rows for each daemon's longest life, and what grew."""
+        """Prints a table of each daemon's longest life. Returns descriptions of what grew."""
         grown = []
         longest = {}
         for (who, _), values in self.series.items():
@@ -444,7 +444,7 @@ class Soak:
             settled = [value for value in values if value[0] - values[0][0] >= SETTLED]
             quarter = len(settled) // 4
             if quarter < 12:
-                continue  # this life was too short to judge
+                continue  # too short to judge
             for column, unit, allowed in ((2, "MiB anonymous", lambda x: max(GROWTH_MIB, GROWTH_SHARE * x)), (3, "descriptors", lambda x: GROWTH_FDS)):
                 first, last = (statistics.median(value[column] for value in part) for part in (settled[:quarter], settled[-quarter:]))
                 if last - first > allowed(first):

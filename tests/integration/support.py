@@ -1,5 +1,5 @@
-"""Shared parts of the integration tests: the build's programs, folders that are removed at the end, and an environment without the machine's
-settings."""
+"""Shared by the integration tests: the programs of the build, folders that are removed at the end, and an environment without the settings of this
+machine."""
 
 import json
 import os
@@ -23,7 +23,7 @@ MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # folder for ri
 
 
 def wait_for(condition, seconds=120):
-    """Waits for the condition. Returns its value when it becomes true, or its last value."""
+    """Waits until the condition is true or the time is over. Returns the condition's last value."""
     until = time.monotonic() + seconds
     while True:
         value = condition()
@@ -33,7 +33,7 @@ def wait_for(condition, seconds=120):
 
 
 def free_port():
-    """Returns a port that nothing listens on, below those that the kernel gives to outgoing connections of other tests."""
+    """Returns a free port below those that the kernel assigns to outgoing connections of other tests."""
     while True:
         port = random.randrange(15000, 32000)
         with socket.socket() as probe:
@@ -50,7 +50,7 @@ def clean_environment(names=("LOCKSTEP",), **more):
 
 
 def tool(made, program, *arguments, prefix=(), timeout=300, **environment):
-    """Runs a program of the build next to a cluster."""
+    """Runs a program of the build in the environment of a cluster."""
     return subprocess.run([*prefix, os.path.join(BIN, program), *arguments], env=made.environment(**environment), stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=timeout, check=False)
 
@@ -62,7 +62,7 @@ def explore_data(incident):
 
 
 class FolderTest(unittest.TestCase):
-    """A test with its own folder, and another folder in memory for rings."""
+    """A test with its own folder, and a folder in memory for rings."""
 
     def setUp(self):
         self.folder = self.temporary()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that no program prints a control character from a file or its name."""
+"""Checks that no program prints control characters from files or file names."""
 
 import json
 import os
@@ -57,7 +57,7 @@ class TerminalTest(FolderTest):
             for verb in (["analyze"], ["analyze", "--full"], ["analyze", "--json"], ["export", "--csv", "-"], ["export", "--perfetto", "/"], ["replay"], ["archive"], ["clean", "--incidents"]):
                 self.check(*verb, path)
             self.check("top", "--collector", "ipc://" + path)
-        # A wildcard in a hostile folder passes its file names to any program.
+        # With a wildcard in a hostile folder, hostile file names reach any program.
         file = os.path.join(incident, "manifest.json")
         self.check("config", "--config", file)
         self.check("serve", file)

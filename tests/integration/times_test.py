@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Follows times from GPU events, or from markers that are read every 10 ms, to the verdict. In a recorded job whose operations are timed, one rank's
-GPU is slower."""
+"""Follows times from GPU events, or from markers that are read every 10 ms, to the verdict. The GPU of one rank of the job is slower."""
 
 import csv
 import io
@@ -19,7 +18,7 @@ JOB = [TRAINSIM, "--tp", "1", "--dp", str(RANKS), "--layers", "1", "--micro-batc
 
 class TimesTest(FolderTest):
     def times(self, path, folder):
-        """Returns three values about the operations that the GPU has completed in a dump: how many there are, how many have times, and those with times."""
+        """Returns the number of completed GPU operations in a dump, and the rows of those that have an end time."""
         written = subprocess.run([LOCKSTEP, "export", path, "--csv", "-"], cwd=folder, capture_output=True, text=True, timeout=120)
         self.assertEqual(written.returncode, 0, written.stderr)
         done = [row for row in csv.DictReader(io.StringIO(written.stdout)) if row["state"] == "completed" and row["stream"] != ""]
@@ -32,7 +31,7 @@ class TimesTest(FolderTest):
         result = subprocess.run(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
-        # The exported file can be analyzed on its own.
+        # Analyzes the incident folder again.
         analyzed = subprocess.run([LOCKSTEP, "analyze", "out", "--format", "json"], cwd=self.folder, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True, timeout=120)
         return json.loads(analyzed.stdout)
@@ -57,7 +56,7 @@ class TimesTest(FolderTest):
                     self.assertGreaterEqual(int(row["completed_ns"]), int(row["enter_ns"]))
                     if row["started_ns"] != "":
                         self.assertLessEqual(int(row["started_ns"]), int(row["completed_ns"]))
-                # The operation that ran at the first look has only an end time.
+                # The operation that ran when the markers were first read has only an end time.
                 begun = len([row for row in timed if row["started_ns"] != ""])
                 self.assertTrue(begun == 0 if gpu == "done" else begun > len(timed) * 0.8, f"{begun} of {len(timed)}")
                 if gpu == "done":
@@ -72,7 +71,7 @@ class TimesTest(FolderTest):
         self.assertTrue(wait_for(lambda: "train" in made.log("collector"), 120), made.logs())
 
         def dumped():
-            # At the first dump, some ranks may be missing or their markers not read yet.
+            # At the first dump, ranks may be missing, or their markers may not have been read.
             before = set(made.whole())
             result = subprocess.run([LOCKSTEP, "dump", "train", "--everything", "--json"], env=made.environment(), capture_output=True,
                                     text=True, timeout=120)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs lockstep top in a real terminal (tmux), with 80 and other numbers of columns: what it draws, what the keys do, and how it exits."""
+"""Runs lockstep top in a real terminal (tmux) of 80 and other numbers of columns. Checks what it draws, what the keys do, and how it exits."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def ranks(*runs):
 
 
 def hung_job(communicators):
-    """Returns a job of 4,096 ranks with `communicators` communicators; the first waits for rank 1736."""
+    """Returns a hung job of 4,096 ranks with `communicators` communicators; the first one waits for rank 1736."""
     now = time.time_ns()
     listed = [{"id": 1, "name": "tp_217", "size": 8, "in": 7, "started": 6, "issuedMax": 9001423, "ageNs": 14 * 10**9, "limitNs": 5 * 10**9,
                "doing": "Broadcast #9,001,423", "missing": ranks((1736, 1736)), "standing": "root"}]
@@ -84,7 +84,7 @@ class TopTest(FolderTest):
                           "[victim of tp_217]", "q quit")
         self.assertTrue(all(len(line) <= 80 for line in screen.splitlines()))
         self.assertEqual(len(screen.splitlines()), 24)
-        self.press("G")  # `G` has no meaning, so nothing happens
+        self.press("G")  # `G` has no function
         for _ in range(20):
             self.press("NPage")
         screen = self.see("dgx0391: agent silent", "/incidents/llama", "30 s ago: dgx0217: Xid 79 on GPU 0:", gone=("[root]",))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs the services as systemd starts them, with exactly the user, capabilities, folders and variables of their unit files, on a read-only root.
-Namespaces simulate systemd, because test machines have none."""
+Namespaces replace systemd, which test machines do not have."""
 
 import glob
 import json
@@ -13,7 +13,7 @@ import unittest
 
 from support import BIN, BUILD, LIBRARY, SOURCE, FolderTest, wait_for
 
-SERVICE_USER, JOB_USER = 64470, 64471  # ids that belong to no user
+SERVICE_USER, JOB_USER = 64470, 64471  # IDs that belong to no user
 INSIDE = "LOCKSTEP_UNITS_TEST_FOLDER"
 FAULT = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
 
@@ -30,7 +30,7 @@ def unit(name):
 
 
 def as_systemd(name, variables, instance=""):
-    """Makes the unit's folders and returns the words that start its program as systemd would. `variables` come from its EnvironmentFile."""
+    """Creates the unit's folders and returns the command that starts its program as systemd would. `variables` are those of the unit's EnvironmentFile."""
     settings = unit(name)
     user = SERVICE_USER if settings.get("User") == ["lockstep"] else 0
     for kind, above in (("StateDirectory", "/var/lib"), ("RuntimeDirectory", "/run")):
@@ -78,7 +78,7 @@ class UnitsTest(FolderTest):
         self.assertNotIn("not unwound", told["stacks"])
         self.assertIn("trainsim::FaultPlan::Play (faults.cpp:", told["stacks"])
         self.assertEqual((told["top"], told["dump"]), (0, 1), told)
-        # The agent reads a job's files only as the job's user, and the collector uses only its own user.
+        # The agent reads a job's files only as the job's user, and the collector runs only as its own user.
         self.assertIn(JOB_USER, told["users"])
         self.assertEqual(told["collector"], SERVICE_USER)
 
@@ -112,7 +112,7 @@ def as_host():
     users = set()
 
     def look():
-        """Collects the users of the agent's child processes, which start and exit all the time."""
+        """Collects the users of the agent's child processes, which start and exit often."""
         for child in subprocess.run(["pgrep", "-P", str(started[2].pid)], capture_output=True, text=True, check=False).stdout.split():
             try:
                 with open(f"/proc/{child}/status") as file:
@@ -130,7 +130,7 @@ def as_host():
         return None
 
     path = wait_for(lambda: verdict() or any(each.poll() is not None for each in started), 100)
-    # Every dump captures the suspects' stacks again.
+    # Every dump captures the suspects' stacks again, so `look` sees more child processes.
     environment = {"PATH": os.environ["PATH"], "LOCKSTEP_KEYS": keys}
     # Uses the address that the agent published. It must be the collector's, because relays do not answer tools.
     top = subprocess.run([BIN + "/lockstep-top", "--once"], capture_output=True, text=True, timeout=60, check=False,

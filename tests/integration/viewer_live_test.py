@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The viewer's window follows a real collector. It opens the incident that the user requests and the one that arrives by itself. It shows what
-`lockstep analyze` prints for the same folder."""
+"""The viewer's window follows a real collector. It opens an incident that the user requests, and one that the collector reports, and shows what `lockstep
+analyze` prints about the same folder."""
 
 import json
 import os
@@ -18,7 +18,7 @@ STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", 
 
 
 class Viewer:
-    """The viewer's window without a screen. It reports its state as JSON."""
+    """The viewer's window without a screen, which reports its state as JSON."""
 
     def __init__(self, made):
         environment = made.environment(QT_QPA_PLATFORM="offscreen", XDG_CACHE_HOME=made.path("cache"), XDG_RUNTIME_DIR=made.folder, LC_ALL="C.UTF-8")
@@ -70,15 +70,14 @@ class Live(unittest.TestCase):
         viewer = Viewer(made)
         self.addCleanup(lambda: viewer.process.poll() is None and viewer.process.kill())
 
-        # The button does nothing until the job is in the table.
+        # The button has no effect until the job is in the table.
         def by_the_button():
             viewer.press()
             return viewer.told(10)
 
         said = wait_for(by_the_button, 180)
         self.assertTrue(said, made.log("viewer") + made.logs())
-        # Rank 2 hangs, and the collector captures an incident. The window opens the incident, and reads it again when
-        # it is complete.
+        # Rank 2 hangs, and the collector captures an incident. The window opens the incident, and opens it again when it is complete.
         whole = lambda: [folder for folder in made.whole() if hung(folder)]
         self.assertTrue(wait_for(whole, 240), made.logs())
         heard = [said]
@@ -89,7 +88,7 @@ class Live(unittest.TestCase):
 
         self.assertTrue(wait_for(hung_and_whole, 120), (heard[-1], made.log("viewer")))
 
-        # The button may have taken an incident after the hang began. The window shows the newest incident.
+        # The button may have captured an incident after the start of the hang. The window shows the newest incident.
         def as_analyzed():
             reports = [analyzed(made, folder) for folder in whole()]
             if heard[-1]["report"] in reports:

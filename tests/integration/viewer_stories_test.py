@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Opens every fault of the corpus in the viewer and presses the key for the next anomaly. The selection must be the verdict's culprits, and the text
-must be that of `lockstep analyze`."""
+"""Opens every fault of the corpus in the viewer and presses the key for the next anomaly. The selection must be the verdict's culprits, and the text that
+of `lockstep analyze`."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class Stories(unittest.TestCase):
                                XDG_RUNTIME_DIR=str(root), LC_ALL="C.UTF-8")
         scenarios = [entry["scenario"] for entry in json.loads(run(CORPUS, "list", "--json").stdout)]
         jobs = [(number, "lsd") for number in scenarios] + [(number, "fr") for number in scenarios[::6]]
-        # The calls differ on one stream, and the CPU thread waits for another.
+        # Here the calls differ on one stream, and the CPU thread waits for another.
         jobs.append((1, "lsd fsdp"))
 
         def make(job):
@@ -62,7 +62,7 @@ class Stories(unittest.TestCase):
             with self.subTest(scenario=job[0], source=job[1]):
                 verdict = json.loads(facts.stdout)
                 culprits = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
-                # A verdict without a culprit has none to select. Another conspicuous rank may be selected.
+                # Without a culprit, another conspicuous rank may be selected.
                 if culprits:
                     self.assertEqual(said["ranks"], culprits)
                     named += 1
@@ -73,7 +73,7 @@ class Stories(unittest.TestCase):
         self.assertGreaterEqual(named, 30)
 
     def leads_to(self, culprits, graph):
-        """Checks the wait graph: it shows each culprit as a culprit, and each waiting rank waits for another rank."""
+        """Checks the wait-for graph: it shows a culprit as a cause, in a cycle or without data, and it has arrows if a rank waits."""
         blamed, waiting, arrows = set(), 0, 0
         for line in graph.splitlines():
             if line.startswith("    "):
@@ -99,7 +99,7 @@ class Stories(unittest.TestCase):
         done = run(VIEW, "--screenshot", picture, "--size", "1280x800", "--theme", "dark", data, env=self.environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(picture.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
-        # Simulates a file system that accepts only the first bytes.
+        # Simulates a file system that accepts only the first bytes of a file.
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
         done = run(VIEW, "--screenshot", picture, data, env=self.environment, preexec_fn=limit, restore_signals=False)
         self.assertEqual(done.returncode, 3, done.stderr)
@@ -108,7 +108,7 @@ class Stories(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"first paint: \d+ ms after main, \d+ ms after exec\nVmHWM: \d+ kB\nRssAnon: \d+ kB\n")
 
-    # Both find no index and create one. Neither sees a half-written index.
+    # Both viewers find no index and create one. Neither may see a half-written index.
     def test_two_viewers_may_open_one_folder_at_once(self):
         _, data, _, text, _ = self.made[1]
         if (data / "index.lsi").exists():
@@ -123,7 +123,7 @@ class Stories(unittest.TestCase):
             self.assertEqual([name for name in os.listdir(data) if name.startswith(".lockstep.")], [], "something was left behind")
             (data / "index.lsi").unlink()
 
-    # The file system has no space for the incident's index, its notes, the cache, or the session's state.
+    # The file system has no space for the index, the notes, the cache and the session's state.
     def test_a_full_disk_does_not_stop_the_viewer(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-full-") as place:
             if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True).returncode != 0:
@@ -148,7 +148,7 @@ class Stories(unittest.TestCase):
                 said = json.loads(done.stdout)["report"]
                 self.assertEqual(said.split("  files ")[0], text.stdout.split("  files ")[0], "only the folder's name may differ")
                 self.assertEqual([name for name in os.listdir("/dev/shm") if name.startswith("lockstep-view-")], [], "the index in memory must have no name left")
-                # A closing window cannot save its state there, and no message keeps it open.
+                # A closing window cannot save its state there, but no message may keep it open.
                 done = run(STORY, full / "incident", env=environment)
                 self.assertEqual(done.returncode, 0, done.stderr)
             finally:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ranks wait for their own GPUs in calls that are not named synchronization: a copy to pageable memory, and a launch whose queue is full. These ranks
-have not reached the call that others wait for either. The verdict names only the rank that delays them, whether the waits spin or sleep."""
+"""Ranks wait for their own GPUs in calls that do not synchronize explicitly: a copy to pageable memory, and a launch into a full queue. These ranks have
+not reached the call in which others wait. The verdict must name only the rank that delays them, whether the waits spin or sleep."""
 
 import glob
 import json
@@ -13,13 +13,13 @@ from support import LOCKSTEP, TRAINSIM, FolderTest, clean_environment
 SHAPES = {4: ["--tp", "2", "--dp", "2"], 8: ["--tp", "2", "--pp", "2", "--dp", "2"]}
 STALLED_HOST = "rank=3,step=30,kind=stall-host,comm=dp"
 STALLED_GPU = "rank=1,step=30,kind=stall-gpu,comm=tp"
-# The limit for a stalled host is 9 s. A machine with fewer processors than ranks needs longer.
+# The limit for a stalled host is 9 s, but a machine with fewer cores than ranks needs longer.
 LONGEST_S = 15
 
 
 class WaitsTest(FolderTest):
     def hang(self, name, ranks, wait, fault, *arguments, gpu=()):
-        """Returns the verdict and the decision that the job is hung."""
+        """Returns the verdict, and the decision that the job is hung."""
         environment = clean_environment(LOCKSTEP_DIR=self.rings, STANDIN_WAIT=wait)
         out = self.path(f"incident-{name}-{ranks}-{wait}")
         began = time.monotonic()
@@ -53,7 +53,7 @@ class WaitsTest(FolderTest):
         self.check("--launches", "3000")
 
     def test_a_job_that_waits_in_launches_only_is_hung(self):
-        # With `off` and `profiler`, no ring shows a wait: only the stacks do.
+        # With `off` and `profiler`, only stacks show the waits, not rings.
         for gpu in (("--gpu", "off"), ("--gpu", "done"), ("--gpu", "full"), ("--profiler",)):
             for wait in ("yield", "block"):
                 with self.subTest(gpu=gpu, wait=wait):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs every fault of trainsim that leaves ranks waiting, with every recording method, under `lockstep run` with default options. Measures how long
-it takes to declare the hang or the end, and whether the verdict names the right rank. Prints two tables, results/detection-times.md: faults in
-step 20, when gaps are learned, and some faults in the first steps. --sample runs a part of both. It adds healthy jobs with a slow start, which
-must never be declared hung."""
+"""Runs every fault of trainsim that leaves ranks waiting, with every recording method, under `lockstep run` with default options. Measures how long it
+takes to declare the hang or the end, and whether the verdict names the right rank. Prints the two tables of results/detection-times.md: faults in step 20,
+when gaps are learned, and some faults in the first steps. --sample runs a part of both, and healthy jobs with a slow start, which must never be declared
+hung."""
 
 import argparse
 import concurrent.futures
@@ -32,7 +32,7 @@ STEP = 20
 FIRST_STEPS = (1, 2, 3)
 IN_FIRST_STEPS = ("stall-host", "stall-gpu", "stall-gpu launches", "stop", "skip")
 
-# fault -> (arguments of trainsim, communicator, True if the fault can strike in a graph)
+# fault -> (arguments of trainsim, communicator, whether the fault can occur in a graph)
 FAULTS = {
     "stall-host": (TP_DP, "comm=tp", True),
     "stall-host dp": (TP_DP, "comm=dp", True),
@@ -61,14 +61,13 @@ FAULTS = {
     "swap-order": (TP_DP, "comm=dp", False),
     "open-group": (TP_DP, "comm=tp", False),
 }
-# With only two members, it is unclear which is wrong. With two communicators in opposite orders, neither rank is
-# wrong.
+# With only two members, it is unclear which one is wrong. With two communicators in opposite orders, no rank is wrong.
 PAIRS = {"skip pp", "extra", "extra pp", "skip", "wrong-count", "wrong-datatype", "wrong-root", "wrong-op", "wrong-peer", "swap-order"}
-# Without a marker before the work, nothing shows which GPU does not start it. Without any marker, nothing shows what a GPU waits for.
+# Without a marker before the work, nothing shows which GPU does not start it. Without any marker, nothing shows which work a GPU waits for.
 STALLED_GPUS = ("stall-gpu", "stall-gpu world", "stall-gpu launches")
 SETS = {(way, fault) for way in ("done", "mixed") for fault in STALLED_GPUS}
 UNMARKED = {(way, fault) for way in ("off",) for fault in (*STALLED_GPUS, "skip", "swap-order")}
-# `--sample` runs these: each method, each of the first three steps, each kind of root.
+# The cases of --sample: each method, each of the first three steps, each kind of cause.
 SAMPLE = [("off", "stall-host", 1), ("off", "stall-gpu", 1), ("off", "stall-gpu launches", 2), ("off", "wrong-peer", 20), ("off", "skip", 20),
           ("done", "stall-host", 2), ("done", "stall-gpu", 20), ("full", "stall-host", 3),
           ("full", "stall-gpu", 1), ("events", "stall-host", 20), ("events", "stall-gpu", 2), ("profiler", "stall-gpu", 20),
@@ -110,7 +109,7 @@ class Case:
             self.watch(process, time.monotonic() + timeout)
             self.judge(out)
         finally:
-            # `lockstep run` ends its ranks when it is killed.
+            # When `lockstep run` is killed, its ranks end, too.
             process.kill()
             process.wait()
             process.stdout.close()
@@ -174,7 +173,7 @@ class Case:
 
 
 class Healthy(Case):
-    """Runs jobs in which ranks prepare before a step while the others wait."""
+    """Healthy jobs in which some ranks prepare for a step while the others wait."""
     def __init__(self, way, name, *preparations):
         super().__init__(way, "healthy " + name, preparations[0][0])
         self.preparations = preparations
@@ -220,7 +219,7 @@ def cases(options):
 
 
 def table(done, first):
-    """Returns the table of the cases in the first steps, or of the others."""
+    """Returns the table of the cases in the first steps, or of the other cases."""
     by_place = {(case.fault, case.step, case.way): case for case in done if (case.step in FIRST_STEPS) == first}
     ways = [way for way in WAYS if any(way == key[2] for key in by_place)]
     places = sorted({key[:2] for key in by_place}, key=lambda place: (list(FAULTS).index(place[0]), place[1]))

@@ -1,4 +1,4 @@
-"""Queries `lockstep mcp` with the official client of the protocol."""
+"""Queries `lockstep mcp` with the protocol's official client."""
 
 import json
 import subprocess

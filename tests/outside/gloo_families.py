@@ -1,9 +1,9 @@
-"""PyTorch jobs of eight families on gloo, each with one fault or none. Every rank leaves its Flight Recorder dump.
+"""PyTorch jobs of eight families on gloo, each with at most one fault. Every rank writes its Flight Recorder dump.
 
 gloo_families.py FOLDER SEED
 
-Writes FOLDER/FAMILY-FAULT/nccl_trace_rank_N and FOLDER/FAMILY-FAULT.json, which has the rank at fault. The ranks are forked from one process that has
-loaded PyTorch. A rank that makes no step for a few seconds writes its dump and exits, as PyTorch's watchdog does for NCCL.
+Writes FOLDER/FAMILY-FAULT/nccl_trace_rank_N, and FOLDER/FAMILY-FAULT.json with the culprit. The ranks are forked from one process that has loaded PyTorch.
+A rank that completes no step for a few seconds writes its dump and exits, as PyTorch's watchdog does for NCCL.
 """
 
 import datetime
@@ -24,7 +24,7 @@ SILENT = ("sleep", "spin", "exit", "kill", "short")
 
 
 class Rank:
-    """A rank's part of a job. `fault` strikes on the rank `guilty` in the step `at`."""
+    """One rank of a job. The rank `guilty` has the fault `fault` in step `at`."""
 
     def __init__(self, rank, world, folder, fault, guilty, at):
         self.rank, self.world, self.folder, self.fault, self.guilty, self.at = rank, world, folder, fault, guilty, at
@@ -45,7 +45,7 @@ class Rank:
         self.end(7)
 
     def own(self, table):
-        """Creates all groups of `table`, as every rank must, and returns this rank's."""
+        """Creates all groups of `table`, as every rank must, and returns the group of this rank."""
         made = [dist.new_group(ranks) for ranks in table]
         return next(group for group, ranks in zip(made, table) if self.rank in ranks)
 
@@ -90,7 +90,7 @@ class Rank:
 
 
 class Replicas:
-    """Pairs reduce in each step, the whole job in every fourth."""
+    """Pairs of ranks reduce in each step; the whole job reduces in every fourth step."""
     name, faults = "replicas", ("skip", "shape", "dtype", "kind", "extra") + SILENT
 
     def prepare(self, rank):
@@ -104,7 +104,7 @@ class Replicas:
 
 
 class Sharded:
-    """Gathers in one dimension, reduces in the other."""
+    """Gathers in one dimension and reduces in the other."""
     name, faults = "sharded", ("skip", "shape", "sleep", "exit", "short")
 
     def prepare(self, rank):
@@ -122,7 +122,7 @@ class Sharded:
 
 
 class Pipeline:
-    """Two replicas of a pipeline, whose sends and receives leave no entries; pairs in one stage reduce."""
+    """Two replicas of a pipeline. Sends and receives leave no entries. The ranks of each stage reduce in pairs."""
     name, faults = "pipeline", ("dtype", "kind", "sleep", "exit", "short")
 
     def prepare(self, rank):
@@ -140,7 +140,7 @@ class Pipeline:
 
 
 class Rooted:
-    """Rooted operations of the whole job."""
+    """Operations of the whole job with a root."""
     name, faults = "rooted", ("skip", "shape", "sleep", "short")
 
     def prepare(self, rank):
@@ -158,7 +158,7 @@ class Rooted:
 
 
 class Experts:
-    """An all-to-all with changing splits, in groups of four."""
+    """An all-to-all with varying splits, in groups of four."""
     name, faults = "experts", ("skip", "splits", "dtype", "sleep", "exit")
 
     def prepare(self, rank):
@@ -178,7 +178,7 @@ class Experts:
 
 
 class Evaluation:
-    """The lower half of the job evaluates in every third step."""
+    """The lower half of the job also evaluates in every third step."""
     name, faults = "evaluation", ("skip", "shape", "extra", "sleep")
 
     def prepare(self, rank):
@@ -192,7 +192,7 @@ class Evaluation:
 
 
 class Overlapped:
-    """Operations are started together and awaited later."""
+    """Operations start together, and the ranks wait for them later."""
     name, faults = "overlapped", ("skip", "shape", "extra", "sleep", "exit")
 
     def prepare(self, rank):
@@ -209,7 +209,7 @@ class Overlapped:
 
 
 class Ring:
-    """Each half passes blocks in a ring, which leaves no entries; then the job reduces."""
+    """Each half passes blocks in a ring, which leaves no entries. Then the job reduces."""
     name, faults = "ring", ("shape", "kind", "sleep")
 
     def prepare(self, rank):
@@ -238,8 +238,8 @@ def play(number, world, folder, family, fault, guilty, at):
     threading.Thread(target=rank.watch, daemon=True).start()
     try:
         rank.run(family())
-    except Exception:  # a peer exited, as its connection shows
-        time.sleep(1000)  # meanwhile the thread that watches dumps ends the rank
+    except Exception:  # a peer exited, which closed its connection
+        time.sleep(1000)  # the thread that watches ends this rank with a dump
 
 
 def run_case(folder, family, fault, choose):

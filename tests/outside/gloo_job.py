@@ -1,9 +1,9 @@
-"""A training loop on PyTorch's gloo backend with a fault or none, started by torchrun; its ranks leave Flight Recorder dumps.
+"""A training loop on PyTorch's gloo backend with at most one fault, started by torchrun. Its ranks write Flight Recorder dumps.
 
 gloo_job.py FOLDER FAULT RANK STEP LAYOUT
 
-A rank that makes no step for a while, or receives SIGTERM, writes its Flight Recorder entries to FOLDER/nccl_trace_rank_N, as PyTorch's own watchdog
-does for NCCL, and exits.
+A rank that completes no step for a while, or receives SIGTERM, writes its Flight Recorder entries to FOLDER/nccl_trace_rank_N and exits, as PyTorch's own
+watchdog does for NCCL.
 """
 
 import os
@@ -38,7 +38,7 @@ class Rank:
 
     def watch(self):
         while time.monotonic() - self.moved < PATIENCE:
-            if signal.sigtimedwait([signal.SIGTERM], 0.2):  # torchrun sends it after another rank has failed
+            if signal.sigtimedwait([signal.SIGTERM], 0.2):  # torchrun sends SIGTERM after another rank has failed
                 self.end(8)
         self.end(7)
 
@@ -57,7 +57,7 @@ class Rank:
             {"ddp": self.data_parallel, "tensor": self.tensor_parallel, "pipeline": self.pipeline}[self.layout]()
         if self.fault == "running":  # the rank writes its dump while it is alive, between two steps
             time.sleep(PATIENCE / 2)
-        time.sleep(0.5)  # another thread records that the last operation has ended
+        time.sleep(0.5)  # another thread records the end of the last operation
         store = dist.distributed_c10d._get_default_store()
         store.add("done", 1)
         while store.add("done", 0) < dist.get_world_size():  # a peer may still need a connection to this rank
@@ -106,9 +106,9 @@ def main():
     threading.Thread(target=rank.watch, daemon=True).start()
     try:
         rank.train()
-    except Exception as error:  # a peer has exited, as its connection shows
+    except Exception as error:  # a peer exited, which closed its connection
         print("rank %d: %s" % (rank.rank, str(error).splitlines()[0][:200]), flush=True)
-        time.sleep(1000)  # meanwhile the thread that watches for dumps ends the rank
+        time.sleep(1000)  # the thread that watches ends this rank with a dump
 
 
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])

@@ -1,4 +1,4 @@
-"""A training loop on PyTorch's gloo backend, started by torchrun, which hangs because of one rank's fault and ends only by a signal.
+"""A training loop on PyTorch's gloo backend, started by torchrun. It hangs because of one rank's fault, and only a signal ends it.
 
 live_gloo.py FAULT RANK LAYOUT
 """
@@ -22,7 +22,7 @@ def log_metrics(lock):
 
 
 def read_batch():
-    """Reads from a data server that never answers."""
+    """Reads from a data server that does not answer."""
     ours, _theirs = os.pipe()
     os.read(ours, 1)
 

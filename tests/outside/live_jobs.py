@@ -1,4 +1,4 @@
-"""Jobs that hang and were started without Lockstep: which rank `lockstep attach` names, how sure it is, and how long it takes.
+"""Jobs that started without Lockstep and hang: which rank `lockstep attach` names, with what confidence, and how long it takes.
 
 Twelve faults of trainsim on the stand-ins, and six of PyTorch on gloo under torchrun. The table is results/attach.md."""
 
@@ -46,7 +46,7 @@ def free_port():
 
 
 class Job:
-    """A job of plain processes, each with its own log."""
+    """A job of plain processes, each with a log."""
 
     def __init__(self, outside, case, python):
         self.folder = pathlib.Path(outside.rings())
@@ -73,7 +73,7 @@ class Job:
         return any("fault" in path.read_text(errors="replace") for path in self.folder.glob("*.log"))
 
     def end(self):
-        # Each worker of torchrun has its own session, and outlives torchrun unless something else kills it.
+        # Workers of torchrun have their own sessions and would outlive torchrun.
         for pid in [worker for process in self.processes for worker in descendants(process.pid)]:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -85,7 +85,7 @@ class Job:
 
 
 def play(outside, case, python):
-    """Returns the first finding's ranks and confidence, the seconds from start to end of lockstep attach, and its output."""
+    """Returns the ranks and confidence of the first finding, the seconds that lockstep attach took, and its output."""
     job = Job(outside, case, python)
     try:
         until = time.monotonic() + 300
@@ -93,7 +93,7 @@ def play(outside, case, python):
             if time.monotonic() > until:
                 raise Skip("the job did not come to its fault")
             time.sleep(0.1)
-        # The rank at fault may continue: it may compute, or spin.
+        # The culprit may still run: it may compute or spin.
         at_rest = at_rest_of([process.pid for process in job.processes] + [pid for process in job.processes for pid in descendants(process.pid)], but=1)
         until = time.monotonic() + 30
         while not at_rest() and time.monotonic() < until:

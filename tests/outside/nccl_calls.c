@@ -1,5 +1,5 @@
-// Calls functions that NCCL answers on a machine without a GPU. It is a linked program or, with the library's path as
-// argument, looks functions up with dlsym. The output must not depend on the recorder.
+// Calls functions that NCCL answers on a machine without a GPU. The program is linked with NCCL; with the library's
+// path as an argument, it looks functions up with dlsym. The recorder must not change the output.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   FIND(ncclCommInitRank), FIND(ncclCommInitRankConfig), FIND(ncclCommCount), FIND(ncclCommDestroy);
   FIND(ncclCommGetAsyncError), FIND(ncclAllReduce), FIND(ncclAllGather), FIND(ncclReduceScatter), FIND(ncclSend);
   FIND(ncclGroupStart), FIND(ncclGroupEnd);
-  // These functions were added later. The answer is the same for every caller.
+  // Functions that later releases added. The recorder must not change whether they exist.
   for (const char* const* name =
            (const char* const[]){"ncclCommShrink", "ncclAlltoAll", "ncclAllReduceConfig", "ncclCommGrow",
                                  "pncclAllGatherConfig", "ncclSetEncryption", "ncclNoSuchFunction", NULL};

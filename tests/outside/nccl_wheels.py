@@ -1,4 +1,4 @@
-"""NVIDIA's own NCCL, eight or more releases: names, headers, and answers with and without the recorder."""
+"""NVIDIA's own NCCL in many releases: names, headers, and results with and without the recorder."""
 
 import os
 import pathlib
@@ -9,14 +9,14 @@ import sys
 
 from support import SOURCE, Skip, rings_in
 
-# Each release that added functions, up to the newest that the recorder knows. The newest release on PyPI is added.
+# Each release that added functions, up to the newest that the recorder knows. The newest release on PyPI is added to the list.
 RELEASES = [("cu12", v) for v in ("2.18.3", "2.19.3", "2.20.5", "2.21.5", "2.22.3", "2.23.4", "2.24.3", "2.25.1", "2.26.5")]
 RELEASES += [("cu13", v) for v in ("2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2", "2.32.3")]
 QUICK = ["2.18.3", "2.27.7", "2.31.2", "2.32.3"]
 
 NOT_PUBLIC = {"ncclResetDebugInitInternal"}
 
-# Layouts and numbers that may change between releases, compared with what the recorder assumes.
+# Layouts and numbers that releases may change, compared with the recorder's assumptions.
 LAYOUT = """
 #include <nccl.h>
 #include <type_traits>
@@ -81,7 +81,7 @@ def check_names(library, wrapped, known):
 
 
 def check_headers(outside, include, version):
-    # NVIDIA's CUDA headers, if installed. For nccl.h alone, the stand-in's headers are enough.
+    # NVIDIA's CUDA headers, if installed. Otherwise uses nccl.h with the stand-in's headers.
     real = pathlib.Path("/usr/local/cuda/include")
     if not (real / "cuda_fp8.h").exists():
         alone = outside.temporary / ("nccl-%s" % version)

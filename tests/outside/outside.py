@@ -3,7 +3,7 @@
 
 outside.py --build BUILD [--folder FOLDER] [--quick] [PART...]
 
-A part, or one case of a part, is skipped with a message if its package is not available. Downloads stay in FOLDER.
+Skips a part, or one case of a part, with a message if a package is not available. Downloads stay in FOLDER.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Programs that include or could include NCCL run the same with the recorder as without it, and leave no ring if they never call NCCL."""
+"""Runs programs that use or could use NCCL with and without the recorder. They must behave the same, and leave no ring if they never call NCCL."""
 
 import os
 import shutil
 
 from support import Skip, rings_in
 
-# Every binding that answers without a GPU, including the newest ones. The exceptions and texts in it are NCCL's own answers.
+# Calls every binding that answers without a GPU, including the newest ones. The expected exceptions and texts are NCCL's own.
 NCCL4PY = """
 import os
 import nccl.bindings.nccl as b
@@ -62,7 +62,7 @@ if comm.rank == 1:
 
 
 def compare(outside, command, rings_expected=0, **environment):
-    """Returns the problems of one program, run with and without the recorder."""
+    """Runs a program with and without the recorder. Returns the problems."""
     alone = outside.run(command, preload=False, **environment)
     folder = outside.rings()
     recorded = outside.run(command, preload=True, rings=folder, **environment)

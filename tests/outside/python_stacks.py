@@ -1,4 +1,4 @@
-"""Tests that py-spy and `lockstep evidence` report the same Python frames in every thread of a process, for every installed Python."""
+"""Checks that py-spy and `lockstep evidence` report the same Python frames in every thread, for every installed Python."""
 
 import glob
 import json
@@ -40,7 +40,7 @@ drive()
 
 
 def pythons():
-    """Returns one interpreter per version: from PATH, pyenv, uv."""
+    """Returns one interpreter per version, from PATH, pyenv and uv."""
     home = pathlib.Path.home()
     places = ["/usr/bin", "/usr/local/bin"] + os.environ.get("PATH", "").split(":")
     places += glob.glob(os.path.join(os.environ.get("PYENV_ROOT", home / ".pyenv"), "versions/3.*/bin"))
@@ -55,7 +55,7 @@ def pythons():
 
 
 def spied(py_spy, pid):
-    """Returns a list of frames, innermost first, for each thread."""
+    """Returns the frames of each thread as py-spy reports them, innermost first."""
     result = subprocess.run([py_spy, "dump", "--json", "--pid", str(pid)], capture_output=True, text=True)
     if result.returncode != 0:
         raise Skip("py-spy cannot read it: " + result.stderr.strip()[-200:])
@@ -64,7 +64,7 @@ def spied(py_spy, pid):
 
 
 def ours(lockstep, pid):
-    """Returns the same from `lockstep evidence`, ignoring lines that are not Python frames."""
+    """Returns the frames of each thread as `lockstep evidence` reports them, without native frames, and the whole output."""
     result = subprocess.run([str(lockstep), "evidence", str(pid)], capture_output=True, text=True)
     threads = []
     for line in result.stdout.splitlines():

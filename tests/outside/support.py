@@ -1,4 +1,4 @@
-"""Shared parts of `./dev outside`: the folder outside the repository, packages from PyPI, programs with and without the recorder."""
+"""Shared by the parts of `./dev outside`: a folder outside the repository, packages from PyPI, and programs with and without the recorder."""
 
 import glob
 import os
@@ -15,11 +15,11 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 class Skip(Exception):
-    """This part, or one case of it, cannot run here. The text says why."""
+    """A part, or one case of it, cannot run here. The text is the reason."""
 
 
 def descendants(pid):
-    """Returns the processes that this process started, and those that they started, as long as no parent has exited."""
+    """Returns the process and all its descendants, except those whose parent has exited."""
     found, seen = [pid], []
     while found:
         parent = found.pop()
@@ -33,13 +33,13 @@ def descendants(pid):
 
 
 class Outside:
-    """Counts results and knows the paths."""
+    """Counts results, and knows the paths."""
 
     def __init__(self, folder, build, quick):
         self.folder, self.build, self.quick = pathlib.Path(folder), pathlib.Path(build), quick
         self.library = self.build / "lib/liblockstep.so"
         self.passed, self.failed, self.skipped = 0, 0, 0
-        self.unreachable = ""  # why no package is available; determined once
+        self.unreachable = ""  # why no package is available; set at the first failure
         self.folder.mkdir(parents=True, exist_ok=True)
         self.temporary = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-outside-"))
 
@@ -47,7 +47,7 @@ class Outside:
         shutil.rmtree(self.temporary, ignore_errors=True)
 
     def check(self, name, problems):
-        """Counts one case, which passed if `problems` is empty."""
+        """Counts one case, which passes if `problems` is empty."""
         problems = [str(problem) for problem in problems]
         print("%-6s %s" % ("ok" if not problems else "FAILED", name), flush=True)
         for problem in problems:
@@ -62,7 +62,7 @@ class Outside:
         self.skipped += 1
 
     def python(self):
-        """Returns the interpreter of the virtual environment, which is created at the first use."""
+        """Returns the interpreter of the virtual environment, which the first call creates."""
         python = self.folder / "venv/bin/python"
         if not python.exists():
             made = subprocess.run([sys.executable, "-m", "venv", str(self.folder / "venv")], capture_output=True, text=True)
@@ -72,7 +72,7 @@ class Outside:
         return str(python)
 
     def pip(self, *arguments):
-        """Runs pip. Raises Skip if no registry answers; after the first time, at once."""
+        """Runs pip. Raises Skip if no registry answers; after the first failure, at once."""
         if self.unreachable:
             raise Skip(self.unreachable)
         result = subprocess.run([self.python(), "-m", "pip", *arguments, "--disable-pip-version-check", "--retries", "1", "--timeout", "15"],
@@ -83,7 +83,7 @@ class Outside:
         return result
 
     def install(self, *packages, check):
-        """Installs packages into the virtual environment, unless the statement `check` already runs there."""
+        """Installs packages into the virtual environment, unless the statement `check` already succeeds there."""
         python = self.python()
         if subprocess.run([python, "-c", check], capture_output=True).returncode == 0:
             return python
@@ -93,7 +93,7 @@ class Outside:
         return python
 
     def wheel(self, package, version, *options):
-        """Returns the folder of one wheel's files, downloaded and unpacked once. `options` go to pip."""
+        """Returns the folder with the files of a wheel, downloaded and unpacked once. `options` go to pip."""
         place = self.folder / "wheels" / ("%s-%s" % (package, version))
         if place.exists():
             return place
@@ -110,7 +110,7 @@ class Outside:
         return place
 
     def run(self, command, preload, rings=None, timeout=120, **environment):
-        """Returns exit status and output of a program, with or without the recorder preloaded. Rings go to `rings`."""
+        """Runs a program with or without the recorder preloaded, which writes rings to `rings`. Returns exit status, output and errors."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
         if preload:
             env["LD_PRELOAD"] = str(self.library)
@@ -129,7 +129,7 @@ def last_line(text):
 
 
 class Ring:
-    """Returns the header of a ring file (docs/ring-file.md)."""
+    """The header of a ring file (docs/ring-file.md)."""
 
     def __init__(self, path):
         head = pathlib.Path(path).read_bytes()[:4096]

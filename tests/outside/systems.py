@@ -1,5 +1,5 @@
-"""The tarball on other systems: debootstrap unpacks a root of each. Its own Python loads NVIDIA's NCCL under the recorder, the static program runs
-there, and `lockstep evidence` reads Python's stacks like py-spy. The table is results/systems.md."""
+"""The tarball on other systems. debootstrap unpacks a root of each system. There, the system's own Python loads NVIDIA's NCCL under the recorder, the
+static program runs, and `lockstep evidence` must read the same Python stacks as py-spy. The table is results/systems.md."""
 
 import collections
 import glob
@@ -22,7 +22,7 @@ SYSTEMS = [System("Ubuntu 18.04", "bionic", UBUNTU), System("Ubuntu 22.04", "jam
            System("Debian 12", "bookworm", DEBIAN), System("Debian 13", "trixie", DEBIAN), System("Debian unstable", "sid", DEBIAN)]
 NCCL = ("nvidia-nccl-cu12", "2.18.3")  # needs glibc 2.17
 OLDEST_STACKS = 8  # Python 3.8
-# The calls fail without a GPU, but are recorded.
+# Without a GPU the calls fail, but they are recorded.
 CALLS = """
 import ctypes
 nccl, unique, comm = ctypes.CDLL("/trial/libnccl.so.2"), (ctypes.c_char * 128)(), ctypes.c_void_p()
@@ -36,7 +36,7 @@ print(version.value)
 
 
 def root_of(outside, system):
-    """Returns the system's root, which is unpacked once."""
+    """Returns the root of the system, which is unpacked once."""
     root = outside.folder / "systems" / system.suite
     if root.exists():
         return root
@@ -69,7 +69,7 @@ def named(text):
 
 
 def inside(root, *command, **environment):
-    """Returns the command that runs `command` in the root, with its own /proc and /dev/shm."""
+    """Returns the command line that runs `command` in the root, with a separate /proc and /dev/shm."""
     mounts = f"mount -t proc proc {root}/proc && mount -t tmpfs shm {root}/dev/shm && exec chroot {root} env -i \"$@\""
     words = [f"{name}={value}" for name, value in {"PATH": "/usr/bin:/bin", "HOME": "/", **environment}.items()]
     return ["unshare", "--mount", "sh", "-c", mounts, "sh", *words, *command]
@@ -81,7 +81,7 @@ def run(command):
 
 
 def recorded(root):
-    """Tests the recorder in this system's Python, with NVIDIA's NCCL."""
+    """Tests the recorder in the system's own Python with NVIDIA's NCCL."""
     rings = root / "trial/rings"
     rings.mkdir()
     status, output, errors = run(inside(root, "python3", "-c", CALLS, LD_PRELOAD="/trial/lockstep/lib/x86_64/liblockstep.so", LOCKSTEP_DIR="/trial/rings"))

@@ -1,4 +1,4 @@
-"""Runs `lockstep check` on PyTorch jobs on gloo: a bug is found with its rank and line, and a healthy job is not reported."""
+"""Runs `lockstep check` on PyTorch jobs on gloo: each bug is found with its rank and line, and a healthy job is not reported."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ for step in range(4):
         dist.all_reduce(torch.ones(1))
 dist.destroy_process_group()
 """
-# The ranks to name. If two ranks hang together, the calls show both.
+# The ranks that must be named. If two ranks hang together, the report shows the calls of both.
 CASES = {"healthy": [], "skip": [2], "shape": [1], "evaluate": [3]}
 
 

@@ -1,5 +1,5 @@
-"""PyTorch jobs on gloo, started by torchrun under `lockstep run`, each with one fault or none: which ranks Lockstep, PyTorch's torchfrtrace and
-NVIDIA's nvidia-resiliency-ext name from their Flight Recorder dumps. The table is results/outside.md."""
+"""PyTorch jobs on gloo with at most one fault, started by torchrun under `lockstep run`. Compares which ranks Lockstep, PyTorch's torchfrtrace and
+NVIDIA's nvidia-resiliency-ext name from the Flight Recorder dumps. The table is results/outside.md."""
 
 import collections
 import json
@@ -14,11 +14,11 @@ from support import SOURCE, Skip, last_line
 RANKS = 4
 TABLE = SOURCE / "results/outside.md"
 Case = collections.namedtuple("Case", "fault culprit step layout kinds")
-# What one rank does wrong. `kinds` are the finding kinds that are right for it.
+# What the culprit does wrong, and the finding kinds that are right for it.
 ABSENT = {"RANK_NOT_ARRIVED", "HOST_STALL", "RANK_NO_DATA", "RANK_DEAD"}
 CASES = [
     Case("skip", 2, 14, "ddp", {"RANK_NOT_ARRIVED", "MISMATCH_COUNT", "MISMATCH_KIND"}),
-    Case("extra", 1, 9, "ddp", {"RANK_AHEAD", "MISMATCH_COUNT"} | ABSENT),  # gloo kills that rank's process
+    Case("extra", 1, 9, "ddp", {"RANK_AHEAD", "MISMATCH_COUNT"} | ABSENT),  # gloo kills the culprit's process
     Case("shape", 3, 11, "ddp", {"MISMATCH_COUNT"}),
     Case("kind", 0, 13, "ddp", {"MISMATCH_KIND"}),
     Case("dtype", 2, 7, "ddp", {"MISMATCH_DATATYPE", "MISMATCH_COUNT"}),
@@ -33,17 +33,17 @@ CASES = [
     Case("uneven", None, 0, "tensor", None),
     Case("running", None, 0, "ddp", None),
 ]
-# The job's groups by PyTorch's names. A gloo dump lists one unnamed group, but the other readers need each group.
+# The job's groups by PyTorch's names. A dump of gloo lists only one unnamed group, but the other readers need all groups.
 GROUPS = {"0": [0, 1, 2, 3], "1": [0, 1], "2": [2, 3], "3": [0, 2], "4": [1, 3]}
 NVRX_VERSION = "0.7.0"
-# Newer wheels support only newer systems. The part that reads dumps is plain Python.
+# Later wheels need later systems. The part that reads dumps is plain Python.
 NVRX_WHEEL = ("--platform", "manylinux_2_39_x86_64", "--python-version", "3.12", "--only-binary=:all:")
 MODULES = {"torchfrtrace": "torch.distributed.flight_recorder.fr_trace",
            "nvrx": "nvidia_resiliency_ext.attribution.trace_analyzer.fr_attribution"}
 
 
 class Said:
-    """One reader's answer for one folder: the ranks that it names, in words for the table, and whether they are right."""
+    """One reader's answer about one folder: the ranks that it names, and the grade."""
 
     def __init__(self, case, named, seconds, crash=""):
         self.named, self.seconds, self.crash = set(named), seconds, crash
@@ -74,7 +74,7 @@ def torchfrtrace(text):
 
 
 def nvrx(text):
-    """Returns the last column of the reader's table."""
+    """Returns the ranks in the last column of the reader's table."""
     rows = [line.split("|") for line in text.splitlines() if line.count("|") >= 5 and not line.startswith("PGID")]
     return numbers(row[-1] for row in rows)
 
@@ -108,7 +108,7 @@ def lockstep(outside, case, *paths):
 
 
 def with_groups(folder):
-    """Makes a copy of the dumps in which every group is listed."""
+    """Copies the dumps and adds all groups to each copy."""
     copy = folder.with_name(folder.name + "-groups")
     copy.mkdir()
     for path in folder.glob("nccl_trace_rank_*"):
@@ -122,7 +122,7 @@ def with_groups(folder):
 
 
 def play(outside, python, case, dumps):
-    """Returns the job's exit status, the output of `lockstep run`, and the file with the output of all ranks."""
+    """Runs the job. Returns its exit status, the output of `lockstep run`, and the file with the output of all ranks."""
     out = outside.temporary / (dumps.name + "-run")
     environment = dict(os.environ, TORCH_FR_BUFFER_SIZE="2000", OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
     job = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS),
@@ -152,7 +152,7 @@ def problems_of(case, status, lines, said, kind, alone):
 
 
 def table(version, rows):
-    """`rows`: a case, and each reader's answer for it."""
+    """Returns the table. `rows` has each case and each reader's answer."""
     names = ("case", "truth", "Lockstep", "Lockstep, and the log", "torchfrtrace", "nvrx", "torchfrtrace, groups added",
              "nvrx, groups added")
     lines = ["# PyTorch's dumps, read by three programs", "",

@@ -1,4 +1,4 @@
-"""PyTorch's torchrun restarts a job under `lockstep run`: each attempt is judged separately. The job is trainsim on the stand-ins."""
+"""PyTorch's torchrun restarts a job under `lockstep run`. Each attempt must be judged separately. The job is trainsim on the stand-ins."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 
 from support import Skip
 
-# Attempt 0 loses rank 1. Attempt 1 ends well, or hangs on rank 2.
+# Attempt 0 loses rank 1. Attempt 1 succeeds, or rank 2 hangs.
 WORKER = """#!/bin/sh
 case $TORCHELASTIC_RESTART_COUNT in
 0) fault=rank=1,step=40,kind=kill,comm=dp ;;
@@ -18,7 +18,7 @@ exec %s --tp 2 --dp 2 --steps 80 --pace-ms 50 ${fault:+--fault $fault}
 # The fault of attempt 1, the status of lockstep run, and the verdict on attempt 1.
 CASES = {"ends well": ("", 0, ("HEALTHY", [])),
          "hangs": ("rank=2,step=20,kind=stall-host,comm=dp", 90, ("HUNG", [2]))}
-# The verdict on attempt 0, in its own folder, if torchrun takes more than a second to end it.
+# The verdict on attempt 0, in a separate folder, if torchrun takes more than a second to end it.
 LOST = ("CRASHED", [1])
 
 

@@ -1,4 +1,4 @@
-"""The Python wheel: auditwheel agrees with its tag, and in a new virtual environment it runs a job under torchrun."""
+"""The Python wheel: auditwheel must agree with its tag, and in a new virtual environment it must run a job under torchrun."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def run_under_torchrun(outside, wheel):
     subprocess.run([sys.executable, "-m", "venv", str(fresh)], check=True, timeout=300)
     python = str(fresh / "bin/python")
     subprocess.run([python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", str(wheel)], check=True, timeout=300)
-    # PyTorch comes from the other environment, because it is large.
+    # Uses PyTorch from the other environment, because it is large.
     others = subprocess.run([torch, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True, check=True).stdout
     own = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True, check=True).stdout
     (pathlib.Path(own.strip()) / "torch.pth").write_text(others)

@@ -16,7 +16,7 @@ ncclConfig_t ConfigNamed([[maybe_unused]] const std::string& name) {
   return config;
 }
 
-// The first member creates the id; the others read it.
+// The first member creates the ID and stores it; the other members read it.
 ncclUniqueId ExchangeId(const Comm& comm, TCPStore* store) {
   const std::string key = "id/" + comm.name;
   ncclUniqueId id{};

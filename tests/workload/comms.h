@@ -1,4 +1,4 @@
-// A job's communicators, each with its stream, and this rank's index in them.
+// The communicators of a job, each with a stream, and this rank's index in them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,16 +18,15 @@ using lockstep::jobmodel::Place;
 Place PlaceOf(const Options& options, int rank);
 Group GroupOf(const Options& options, CommKind kind, int rank);
 
-// One communicator and its stream. `handle` is null for groups of one rank, except for world. These groups issue no
-// operations.
+// A communicator and its stream. `handle` is null for a group of one rank, which issues no operations.
 struct Comm {
   CommKind kind = CommKind::kWorld;
   std::string name;  // "world", "tp_3"
   Group group;
-  std::vector<int32_t> ranks;  // the members' ranks
+  std::vector<int32_t> ranks;  // the members' global ranks
   ncclComm_t handle = nullptr;
   cudaStream_t stream = nullptr;
-  cudaEvent_t ready = nullptr;  // recorded after the computation that the operation needs
+  cudaEvent_t ready = nullptr;  // recorded after the computation that the operation depends on
   cudaEvent_t done = nullptr;   // recorded after the operation
 
   int size() const { return group.size; }
@@ -37,8 +36,8 @@ struct Comm {
 
 class Communicators {
  public:
-  // Collective over the job. Creates world from a unique id of rank 0, splits tp, dp and ep from world, and creates
-  // each pp from its own unique id. Exits with status 1 on an error.
+  // Collective over the job. Creates world from a unique ID of rank 0, splits tp, dp and ep from world, and creates
+  // each pp from its own unique ID. Exits with status 1 on an error.
   Communicators(const Options& options, const Environment& environment, TCPStore* store);
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;

@@ -17,7 +17,7 @@ uint32_t BitsOf(float value) {
   return bits;
 }
 
-// Truncates the value; small values become zero. This is exact for the whole numbers used here.
+// Truncates the value; small values become zero. Exact for the whole numbers used here.
 uint16_t ToHalf(float value) {
   const uint32_t bits = BitsOf(value);
   const uint32_t sign = bits >> 16 & 0x8000;
@@ -55,7 +55,7 @@ void SetRankForMessages(int rank) { message_rank = rank; }
 void FailCall(const char* what, const char* why, const char* file, int line) {
   std::fprintf(stderr, "trainsim: rank %d: %s failed: %s (%s:%d)\n", message_rank, what, why, file, line);
   std::fflush(nullptr);
-  // Other threads may be inside the runtime; its destructors must not wait for them.
+  // No destructors run, because they would wait for other threads inside the runtime.
   std::_Exit(1);
 }
 

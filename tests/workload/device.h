@@ -1,4 +1,4 @@
-// What trainsim needs beyond the CUDA runtime and NCCL: errors, buffers and element values.
+// Errors, buffers and element values for trainsim.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace trainsim {
 
-// Prints "trainsim: rank R: WHAT: WHY" and exits with status 1, because the job cannot continue after a failed call.
+// Prints "trainsim: rank R: WHAT failed: WHY (FILE:LINE)" and exits with status 1.
 [[noreturn]] void FailCall(const char* what, const char* why, const char* file, int line);
 void SetRankForMessages(int rank);
 
@@ -46,16 +46,17 @@ class Memory {
 };
 
 size_t SizeOf(ncclDataType_t type);
-// Encodes a value. Whole numbers from 0 to 255 are exact in every type that trainsim uses.
+// Encodes a value. Whole numbers up to a few hundred are exact in all types except the 8-bit floats, which trainsim
+// does not use.
 void Encode(ncclDataType_t type, double value, void* out);
 double Decode(ncclDataType_t type, const void* in);
-// Returns the allowed difference between a reduction's result and the exact result. It is 0 for integers, and for
-// 16-bit floats as long as they represent every whole number up to `expected`.
+// Returns the allowed difference between the result of a reduction and the exact result. It is 0 for integers, and for
+// 16-bit floats as long as they represent all whole numbers exactly.
 double Tolerance(ncclDataType_t type, double expected);
 
-// Returns a rank's pseudo-random value in a step: 1, 2 or 3. Data of another rank or step often has another value.
+// Returns a rank's value in a step: 1, 2 or 3. Sums differ between ranks and steps.
 double BaseValue(uint64_t seed, int step, int rank);
-// Neighboring shares of a buffer hold different values, so that a check notices a misplaced share.
+// Each member's share of a buffer has a different value, so that results show which share arrived.
 inline double ShareValue(double base, int64_t share) { return base + static_cast<double>(share % 4); }
 
 }  // namespace trainsim

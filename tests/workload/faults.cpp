@@ -20,7 +20,7 @@ namespace {
 
 void CUDART_CB BlockStream(void* /*unused*/) { SleepForEver(); }
 
-// Chooses another type of at most the same size, so that no buffer overruns if a library accepts the call.
+// Returns another type of at most the same size, so that no buffer overruns if a library accepts the call.
 ncclDataType_t OtherType(ncclDataType_t type) {
   switch (type) {
     case ncclFloat64: return ncclFloat32;
@@ -115,7 +115,7 @@ void FaultPlan::Play(const Planned& planned, cudaStream_t stream, CallArgs* args
     case FaultKind::kStallGpu: CUDA_OK(cudaLaunchHostFunc(stream, BlockStream, nullptr)); return;
     case FaultKind::kKill: kill(getpid(), SIGKILL); return;
     case FaultKind::kSegv: {
-      // The pointer is hidden from the optimizer, which would replace a write to a known address 0 by a trap.
+      // `volatile` hides the pointer from the optimizer, which would replace a write to a known address 0 by a trap.
       volatile int* volatile nowhere = nullptr;
       *nowhere = 1;
       return;
@@ -140,7 +140,7 @@ void FaultPlan::Play(const Planned& planned, cudaStream_t stream, CallArgs* args
       args->root = fault.value ? static_cast<int>(*fault.value) : (args->root + 1) % planned.comm_size;
       if (args->root == planned.own_index) args->root = (args->root + 1) % planned.comm_size;
       return;
-    default: return;  // this fault strikes at another place
+    default: return;  // this fault occurs elsewhere
   }
 }
 

@@ -18,7 +18,7 @@ struct CallArgs {
   size_t count = 0;
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t reduction = ncclSum;
-  int root = 0;             // peer, for sends and receives
+  int root = 0;             // or the peer of a send or receive
   bool other_kind = false;  // calls AllGather instead of AllReduce
   int times = 1;            // number of calls
 };
@@ -35,14 +35,15 @@ class FaultPlan {
 
   void BeginStep(int step);
 
-  // Called before each operation is issued on `stream`, outside any group. Counts the operation and plays its faults:
-  // they change *args, put work on the stream, throw LeaveLoop, or never return.
+  // Call it before each operation on `stream`, outside of groups. Counts the operation and plays its faults: they
+  // change *args, put work on the stream, throw LeaveLoop, or never return.
   void Arrive(CommKind comm, OpKind op, cudaStream_t stream, CallArgs* args);
 
-  // Returns whether a fault of `kind` with its own trigger is due in this step. Then the fault counts as played.
+  // Returns whether a fault of `kind`, which must have its own trigger, is due in this step. Marks the fault as played.
   bool Due(FaultKind kind);
 
-  // Returns a line about the first fault of the current step that was not played, with the reason, or an empty string.
+  // Returns a line about the first fault of the current step that was not played, with the reason; empty if there is
+  // none.
   std::string Unplayed() const;
 
  private:
@@ -57,14 +58,14 @@ class FaultPlan {
   int rank_;
   int step_ = 0;
   std::vector<Planned> planned_;
-  std::array<std::array<int, kOpKinds>, kCommKinds> issued_{};  // number issued in the current step
+  std::array<std::array<int, kOpKinds>, kCommKinds> issued_{};  // number of operations issued in the current step
 };
 
-// Returns whether a fault of `kind` strikes while `rank` creates `comm`, and announces the fault.
+// Returns whether `rank` has a fault of `kind` while it creates `comm`, and announces the fault.
 bool StrikesAtStart(const Options& options, int rank, FaultKind kind, CommKind comm);
 
 [[noreturn]] void SleepForEver();
-// Reads from a pipe that stays empty, like a data loader with hung workers.
+// Reads from a pipe without a writer, like a loader with hung workers.
 [[noreturn]] void WaitForBatchForEver();
 
 }  // namespace trainsim

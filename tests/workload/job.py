@@ -1,4 +1,4 @@
-"""Starts the ranks of a job on this machine and watches them from outside. Only for the tests' drivers."""
+"""Starts the ranks of a job on this machine and observes them. Used by test drivers."""
 
 import glob
 import os
@@ -11,10 +11,10 @@ import tempfile
 import time
 
 POLL_S = 0.02
-# A job hangs if, for this long, it prints no step, does not exit and uses almost no CPU. A step takes milliseconds.
+# A job hangs if, for this long, it prints no step, no rank exits, and it uses almost no CPU. A step takes milliseconds.
 QUIET_S = 1.5
 QUIET_TICKS = 3
-# A CPU thread that waits for the stand-in's device spins by default, which would look busy.
+# Therefore CPU threads must not spin while they wait for the stand-in's device, as they do by default.
 QUIET_WAITS = {"STANDIN_WAIT": "block"}
 
 
@@ -25,7 +25,7 @@ def free_port():
 
 
 def wait_for(condition, timeout_s):
-    """Polls until condition() is true. Returns the condition's last value."""
+    """Polls until condition() is true or the time is over. Returns the condition's last value."""
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()
@@ -35,12 +35,12 @@ def wait_for(condition, timeout_s):
 
 
 def shared_memory():
-    """Returns the stand-in's files under /dev/shm. Other files there come and go."""
+    """Returns the stand-in's files in /dev/shm, because other programs' files may come and go."""
     return set(glob.glob("/dev/shm/lockstep-standin-*"))
 
 
 def used(path):
-    """Returns whether a living process maps the file or has it open. Returns True for a folder."""
+    """Returns whether a living process maps the file or has it open; always true for a folder."""
     if os.path.isdir(path):
         return True
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -56,7 +56,7 @@ def used(path):
 
 
 def process_state(pid):
-    """Returns (state letter, processor ticks) of a process, or None if it has exited."""
+    """Returns (state letter, CPU ticks) of a process, or None if it has exited."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rsplit(b")", 1)[1].split()
@@ -66,14 +66,14 @@ def process_state(pid):
 
 
 class Job:
-    """`world` processes of one command, each with its rank in the environment. Use it as a context manager,
-    which kills remaining processes at the end."""
+    """`world` processes of one command, each with its rank in the environment. Use it as a context manager, which kills the remaining processes at the
+    end."""
 
     def __init__(self, command, world, environment=None, per_rank=None):
         self.command = command
         self.world = world
         self.environment = environment or {}
-        self.per_rank = per_rank or {}  # rank -> arguments added for this rank
+        self.per_rank = per_rank or {}  # rank -> additional arguments of this rank
         self.folder = tempfile.mkdtemp(prefix="trainsim-test-")
         self.ranks = []
 
@@ -114,7 +114,7 @@ class Job:
                        for line in self.text(rank, "err").splitlines())
 
     def exits(self):
-        """Returns rank -> exit status (negative: signal) of the ranks that have exited."""
+        """Returns {rank: exit status} of the ranks that have exited; negative: a signal."""
         return {rank: process.poll() for rank, process in enumerate(self.ranks) if process.poll() is not None}
 
     def last_step(self):

@@ -94,7 +94,8 @@ bool TakeInteger(std::map<std::string, std::string>* pairs, const std::string& k
   return true;
 }
 
-// Returns whether the fault can occur with --graph: in the CPU thread, on the stream before the graph, or at the start.
+// Returns whether the fault can occur with a graph: in the CPU thread or in work before the graph, not in an
+// operation's arguments.
 bool InGraph(FaultKind kind) {
   switch (kind) {
     case FaultKind::kStallHost:
@@ -123,7 +124,7 @@ std::vector<const char*> OpsOf(CommKind comm) {
   return {};
 }
 
-// Returns the operations at which a kind makes sense, on any communicator. Empty means all.
+// Returns the operations for which a kind makes sense; empty means all.
 std::vector<const char*> OpsOf(FaultKind kind) {
   switch (kind) {
     case FaultKind::kWrongReduction: return {"allreduce", "reducescatter"};
@@ -140,7 +141,7 @@ bool Contains(const std::vector<const char*>& names, const std::string& name) {
 
 OpKind DefaultOp(FaultKind kind, CommKind comm) {
   if (kind == FaultKind::kWrongRoot) return OpKind::kBroadcast;
-  // An extra send may be buffered and complete. An extra receive never completes.
+  // An extra send may be buffered and complete, but an extra receive never completes.
   if (kind == FaultKind::kExtra && comm == CommKind::kPp) return OpKind::kRecv;
   return comm == CommKind::kPp ? OpKind::kSend : OpKind::kAllReduce;
 }
@@ -158,7 +159,7 @@ CommKind DefaultComm(const Options& options, FaultKind kind) {
   return CommKind::kWorld;
 }
 
-// Returns the communicators for a fault with its own trigger. Empty means all.
+// Returns the communicators for a fault with its own trigger; empty means all.
 std::vector<CommKind> CommsOf(FaultKind kind) {
   switch (kind) {
     case FaultKind::kStallLoader: return {CommKind::kWorld};
@@ -280,7 +281,7 @@ bool ParseFault(const Options& options, const std::string& text, Fault* fault, s
   return CheckPlace(options, *fault, static_cast<bool>(op), error) && CheckValue(options, *fault, error);
 }
 
-// Also reads how=HOW into *kind for a preparation; otherwise `kind` is null.
+// `kind` is null unless the pause is a preparation.
 bool ParsePause(const Options& options, const std::string& text, bool has_rank, PrepareKind* kind, Pause* pause,
                 std::string* error) {
   static constexpr std::array<const char*, 5> kKinds = {"compile", "thread", "read", "lock", "service"};
@@ -342,13 +343,13 @@ bool CheckShape(Options* options, std::string* error) {
     *error = "--recreate needs a data group of two ranks or more";
     return false;
   }
-  // The unit makes every group's share of a buffer, and half a count, a whole number.
+  // With this unit, every group's share of a buffer, and half a count, are whole numbers.
   const int64_t unit = int64_t{4} * options->tp * options->dp;
   options->elements = (options->elements + unit - 1) / unit * unit;
   return true;
 }
 
-// `others` are the names that Slurm and Open MPI use, read if the usual variable is not set.
+// `others` are the names of Slurm and Open MPI, which are read if `name` is not set.
 bool ReadVariable(const char* name, std::initializer_list<const char*> others, int64_t low, int64_t high, int* out,
                   std::string* error) {
   const char* text = std::getenv(name);
@@ -502,7 +503,7 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
                                             {"--jitter", &options->jitter_ms},
                                             {"--slow-start", &options->slow_start_s},
                                             {"--store-timeout", &options->store_timeout_s}};
-  // These options are checked against the job's shape, so they are kept until the shape is known.
+  // These options depend on the job's shape, so they are parsed when the shape is known.
   std::vector<std::pair<std::string, std::string>> later;
   for (size_t i = 0; i < args.size(); ++i) {
     std::string name = args[i];

@@ -30,11 +30,11 @@ enum class FaultKind {
   kStallLoader,
   kSwapOrder,
   kNoGroup,
-  // These kinds strike while communicators are created, and ignore `step`.
+  // These kinds occur while communicators are created, and also ignore `step`.
   kNeverInit,
   kWrongColor,
 };
-// Returns whether a fault strikes at an operation and not at its own trigger.
+// Returns whether a fault of this kind occurs at an operation, and has no trigger of its own.
 inline constexpr bool AtOperation(FaultKind kind) { return kind < FaultKind::kStallLoader; }
 inline constexpr bool AtStart(FaultKind kind) { return kind >= FaultKind::kNeverInit; }
 
@@ -44,7 +44,7 @@ inline constexpr int kCommKinds = 5;
 enum class OpKind { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kSend, kRecv };
 inline constexpr int kOpKinds = 7;
 
-// One fault: on `rank`, in `step` (counted from 1), at the nth (from 0) `op` that the step issues on `comm`.
+// One fault: on `rank`, in `step` (from 1), at the nth (from 0) `op` of the step on `comm`.
 struct Fault {
   FaultKind kind = FaultKind::kStallHost;
   int rank = 0;
@@ -56,15 +56,15 @@ struct Fault {
 };
 
 struct Pause {
-  int step = 0;  // the step before the pause
+  int step = 0;  // the pause is after this step
   double seconds = 0;
-  int rank = 0;  // checkpoint only: the rank that writes
+  int rank = 0;  // only for checkpoints and preparations: the rank that pauses
 };
 
-// Work of a healthy rank outside NCCL that takes a while.
+// Long work of a healthy rank outside of NCCL.
 enum class PrepareKind {
-  kCompile,  // waits for child processes that compute, one after another
-  kThread,   // the rank waits for a computing thread of its own
+  kCompile,  // waits for child processes that compute, one at a time
+  kThread,   // waits for a computing thread of the process
   kRead,     // reads a file in pieces
   kLock,     // sleeps again and again, like a poll for a lock of another process
   kService,  // waits for a slow server
@@ -74,7 +74,7 @@ struct Prepare {
   PrepareKind kind = PrepareKind::kCompile;
 };
 
-// A rank whose GPU computes longer than the others in every step.
+// A rank with a longer GPU computation than the others in every step.
 struct Straggler {
   int rank = -1;  // -1: no straggler
   double milliseconds = 0;
@@ -96,9 +96,9 @@ struct Options {
   std::vector<Pause> checkpoints;
   std::vector<Pause> evaluations;
   std::vector<Prepare> preparations;
-  int recreate_step = 0;  // after this step the data group is aborted and created again; 0: never
+  int recreate_step = 0;  // after this step, the data group is aborted and created again; 0: never
   Straggler straggler;
-  double jitter_ms = 0;  // in every step, a pseudo-random rank computes longer by this time
+  double jitter_ms = 0;  // in every step, one rank computes longer by this time
   uint64_t seed = 1;
   int print_every = 10;
   bool graph = false;          // from the second step on, the step is a CUDA graph
@@ -111,11 +111,11 @@ struct Options {
 
   int WorldSize() const { return tp * pp * dp; }
   int CommSize(CommKind comm) const;
-  // Returns whether a fault intentionally causes wrong data. Then nothing is verified.
+  // Returns whether a fault intentionally causes wrong data, so that results are not verified.
   bool ExpectsWrongData() const;
 };
 
-// What the launcher tells this process.
+// What the launcher's variables say about this process.
 struct Environment {
   int rank = 0;
   int world = 1;
@@ -128,17 +128,18 @@ const char* Name(FaultKind kind);
 const char* Name(CommKind comm);
 const char* Name(OpKind op);
 
-// Elements of the small operations: flags, gradient norms, losses.
+// Number of elements of the small operations: flags, gradient norms, losses.
 inline constexpr int64_t kSmallCount = 32;
 inline constexpr int64_t kLossCount = 8;
 
 std::string HelpText();
 
-// Returns false with a one-line *error about what is wrong and what is allowed. For --help, sets *help and returns
-// true.
+// On an error, returns false and sets *error to one line: what is wrong, and what is allowed. For --help, sets *help
+// and returns true.
 bool Parse(const std::vector<std::string>& args, Options* options, bool* help, std::string* error);
 
-// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT and checks them against the options.
+// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT (or the names of Slurm and Open MPI), and checks them
+// against the options. Returns false with a one-line *error.
 bool ReadEnvironment(const Options& options, Environment* environment, std::string* error);
 
 }  // namespace trainsim

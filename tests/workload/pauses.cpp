@@ -35,7 +35,7 @@ void ComputeUntil(Clock::time_point end) {
   }
 }
 
-// Runs one computing child process after another, as a build runs compilers.
+// Starts one compiler after another, like a build.
 void Compile(double seconds) {
   for (const auto end = After(seconds); Clock::now() < end;) {
     const auto file_end = std::min(end, After(0.7));
@@ -62,7 +62,7 @@ void ReadFile(double seconds) {
   close(fd);
 }
 
-// Waits for an answer from a detached process, which is no child of this one.
+// Waits for an answer from a detached process, which is not a child process.
 void WaitForService(double seconds) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)

@@ -1,4 +1,4 @@
-// Pauses that make healthy jobs look hung: a slow first step, a checkpoint, an evaluation, compiling, reading.
+// Pauses that make healthy jobs look hung: a slow start, a checkpoint, an evaluation, compilation, reading.
 #pragma once
 
 #include "tests/workload/options.h"
@@ -6,13 +6,13 @@
 
 namespace trainsim {
 
-// Occupies the CPU thread for `seconds`, one sixth of that on the CPU.
+// Blocks the CPU thread for `seconds`; a sixth of the time is computation.
 void SlowStart(double seconds);
 
 // Writes to an unnamed temporary file for `seconds`.
 void WriteCheckpoint(double seconds);
 
-// Plays this rank's pauses and recreates its data group, if they are due after `step` (0: before the first step).
+// Plays what is due after `step` (0: before the first step): recreates the data group, or plays a pause of this rank.
 void PauseAfter(const Options& options, int rank, int step, Trainer* trainer);
 
 }  // namespace trainsim

@@ -1,5 +1,5 @@
 // Small jobs of many kinds, healthy or with one bug, for the tests of `lockstep check`: smalljobs NAME. --list prints
-// one line per job: name, ranks, and what is wrong: the ranks to name and the call.
+// one line per job: name, number of ranks, the ranks to name, and the call to name.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -38,7 +38,8 @@ struct Case {
   // The ranks with the bug; empty for a healthy job.
   Members culprits;
   const char* call;  // the kind of call that must be named
-  // The ranks that the check may name if other ranks differ from the culprits in the same way. Empty: the culprits.
+  // The ranks that the check may name instead, if other ranks differ from the culprits in the same way. Empty: the
+  // culprits.
   Members named;
 };
 
@@ -54,13 +55,13 @@ class Job {
   char* out() const { return memory_.data() + kBytes; }
 
   bool Is(const char* name) const { return std::strcmp(case_.name, name) == 0; }
-  // Returns whether this rank has the bug `name`. BugNow: only in step kBadStep.
+  // Bug returns whether this rank has the bug, BugNow whether it has it in the current step.
   bool Bug(const char* name) const {
     return Is(name) && std::find(case_.culprits.begin(), case_.culprits.end(), rank) != case_.culprits.end();
   }
   bool BugNow(const char* name) const { return step == kBadStep && Bug(name); }
 
-  // Creates a communicator from a unique id of the first member.
+  // Creates a communicator from a unique ID of the first member.
   Comm New(const std::string& name, const Members& members) {
     Comm comm;
     const auto me = std::find(members.begin(), members.end(), rank);
@@ -125,7 +126,7 @@ class Job {
   std::vector<Comm> comms_;
 };
 
-// These are macros so that each call has its own line.
+// Macros, so that each call has its own source line.
 #define ALL_REDUCE(comm, count, type, op) \
   NCCL_OK(ncclAllReduce(job.in(), job.out(), count, type, op, (comm).handle, (comm).stream))
 #define SUM(comm, count) ALL_REDUCE(comm, count, ncclFloat32, ncclSum)
@@ -142,10 +143,10 @@ class Job {
 #define GROUP_START() NCCL_OK(ncclGroupStart())
 #define GROUP_END() NCCL_OK(ncclGroupEnd())
 
-// Runs the loop's body once per step.
+// Runs the following block once per step.
 #define FOR_STEPS for (job.step = 1; job.step <= kSteps; job.Wait(), ++job.step)
 
-// Data parallel: the parameters, then in each step the buckets of gradients and the loss.
+// Data parallel: broadcasts the parameters, then reduces buckets of gradients and the loss in each step.
 void DataParallel(Job& job) {
   const Comm world = job.World();
   BROADCAST(world, kHidden, 0);
@@ -167,7 +168,7 @@ void DataParallel(Job& job) {
   }
 }
 
-// Tensor parallel in pairs, data parallel across them.
+// Tensor parallel in pairs, and data parallel across the pairs.
 void TensorParallel(Job& job) {
   const Comm world = job.World();
   const Comm tp = job.Split(world, "tp", job.rank / 2, job.rank), dp = job.Split(world, "dp", job.rank % 2, job.rank);
@@ -250,7 +251,7 @@ void Pipeline(Job& job, size_t count) {
 void SmallPipeline(Job& job) { Pipeline(job, 256); }
 void LargePipeline(Job& job) { Pipeline(job, 65536); }
 
-// Experts: each rank sends every other rank a number of tokens that differs in each step.
+// Experts: each rank sends every other rank a number of tokens, which differs in each step.
 size_t Tokens(int from, int to, int step) { return static_cast<size_t>((from * 7 + to * 3 + step) % 5) * 64; }
 void Experts(Job& job) {
   const Comm ep = job.World();
@@ -293,7 +294,7 @@ void EvenExperts(Job& job) {
   }
 }
 
-// Sharded parameters, gathered before use in both passes; gradients are scattered. Shards are replicated.
+// Sharded parameters, gathered in both passes; gradients are reduced and scattered. Shards are replicated.
 void Sharded(Job& job) {
   const Comm world = job.World();
   const Comm shard = job.Split(world, "shard", job.rank / 4, job.rank);
@@ -317,7 +318,7 @@ void Sharded(Job& job) {
   }
 }
 
-// Communicators that are created while the job runs.
+// Communicators that are created during the job.
 void Creations(Job& job) {
   const Comm world = job.World();
   SUM(world, 1);
@@ -347,7 +348,7 @@ void Creations(Job& job) {
   }
 }
 
-// Two communicators, each on its own stream, that ranks use in conflicting orders.
+// Two communicators on separate streams, which ranks use in conflicting orders.
 void TwoOrders(Job& job) {
   const Comm world = job.World();
   const Comm pairs = job.Split(world, "pairs", job.rank / 2, job.rank);
@@ -372,7 +373,7 @@ void ThreeOrders(Job& job) {
   }
 }
 
-// Calls of two communicators in one group, and calls with a root.
+// Calls of two communicators in one group, and rooted calls.
 void Grouped(Job& job) {
   const Comm world = job.World();
   const Comm half = job.Split(world, "half", job.rank / 4, job.rank);
@@ -396,7 +397,7 @@ void Grouped(Job& job) {
   SUM(world, 2);
 }
 
-// A ring: each rank passes blocks to the next one, and receives from the previous one.
+// A ring: each rank sends blocks to the next rank and receives from the previous one.
 void Ring(Job& job) {
   const Comm cp = job.World();
   const int next = (job.rank + 1) % job.size, before = (job.rank + job.size - 1) % job.size;
@@ -414,7 +415,7 @@ void Ring(Job& job) {
   }
 }
 
-// From here on: healthy jobs whose ranks legally differ.
+// The following jobs are healthy although their ranks differ.
 
 // A ring without groups: even ranks send first.
 void EvenOdd(Job& job) {
@@ -447,7 +448,7 @@ void Hierarchy(Job& job) {
   }
 }
 
-// Ranks 0 and 1 share a communicator for logging, and rank 0 issues its broadcasts at a different line.
+// Ranks 0 and 1 share a communicator for logging, and rank 0 calls its broadcasts on another line.
 void Logging(Job& job) {
   const Comm world = job.World(), log = job.New("log", {0, 1});
   FOR_STEPS {
@@ -462,7 +463,7 @@ void Logging(Job& job) {
   }
 }
 
-// Replicas have different numbers of rounds, because sequences differ in length, and only some evaluate.
+// Replicas have different numbers of rounds because of sequence lengths, and only some evaluate.
 void Rounds(Job& job) {
   const Comm world = job.World();
   const Comm tp = job.Split(world, "tp", job.rank / 2, job.rank), dp = job.Split(world, "dp", job.rank % 2, job.rank);
@@ -481,7 +482,7 @@ void Rounds(Job& job) {
   }
 }
 
-// Only the last micro-batch of a step reduces gradients.
+// Gradients are reduced only in the last micro-batch of a step.
 void Accumulation(Job& job) {
   const Comm world = job.World();
   FOR_STEPS {
@@ -508,7 +509,7 @@ void ParameterServer(Job& job) {
   }
 }
 
-// Actors (ranks 0-3) and a learner (4-7), which train in their own groups and meet in world.
+// Actors (ranks 0-3) and learners (4-7) train in their own groups and meet in world.
 void ActorsAndLearner(Job& job) {
   const Comm world = job.World();
   const Comm own = job.Split(world, job.rank < 4 ? "actors" : "learner", job.rank / 4, job.rank);
@@ -548,7 +549,7 @@ void UnevenStages(Job& job) {
   }
 }
 
-// The first and the last stage share the embedding. Only the last one has the loss, which it sends to all.
+// The first and the last stage share the embedding. Only the last stage has the loss, and sends it to all.
 void TiedEmbeddings(Job& job) {
   const Comm world = job.World(), ties = job.New("embedding", {0, 3});
   FOR_STEPS {
@@ -567,7 +568,7 @@ void TiedEmbeddings(Job& job) {
   }
 }
 
-// Communicators that are created again in each step, with members in reversed order.
+// A communicator that is created again in each step, with its members in reversed order.
 void MadeAgain(Job& job) {
   const Comm world = job.World();
   FOR_STEPS {
@@ -580,7 +581,7 @@ void MadeAgain(Job& job) {
   }
 }
 
-// Rank 0 collects the shards for a checkpoint and writes it while the others continue.
+// Rank 0 collects shards for a checkpoint and writes it while the others continue.
 void Checkpoint(Job& job) {
   const Comm world = job.World();
   FOR_STEPS {
@@ -598,6 +599,7 @@ void Checkpoint(Job& job) {
   }
 }
 
+// Two threads, each with its own communicator.
 void TwoThreads(Job& job) {
   const Comm main = job.New("main", {0, 1, 2, 3}), side = job.New("side", {0, 1, 2, 3});
   std::thread thread([&] {

@@ -1,6 +1,5 @@
-// A key-value store over TCP, just enough to exchange NCCL unique IDs. It takes one request per connection. kMaxKey,
-// kMaxValue and kMaxEntries limit its content. The names match PyTorch's, so that stacks of ranks that wait in the
-// store look the same.
+// A key-value store over TCP that exchanges NCCL unique IDs. It takes one request per connection; kMaxKey, kMaxValue
+// and kMaxEntries limit its size. The names are PyTorch's, so that stacks of ranks waiting for the store look the same.
 #pragma once
 
 #include <map>
@@ -13,7 +12,7 @@ inline constexpr size_t kMaxKey = 64;
 inline constexpr size_t kMaxValue = 256;
 inline constexpr size_t kMaxEntries = 1 << 16;
 
-// Serves from its own thread until destroyed.
+// Serves on its own thread until destroyed.
 class TCPStoreServer {
  public:
   TCPStoreServer() = default;
@@ -21,7 +20,8 @@ class TCPStoreServer {
   TCPStoreServer(const TCPStoreServer&) = delete;
   TCPStoreServer& operator=(const TCPStoreServer&) = delete;
 
-  // Listens on address:port (0: any free port, see port()). Returns false with *error if that fails.
+  // Listens on address:port (0: any free port, see port()). Returns false and sets *error if the address is
+  // unavailable.
   bool Start(const std::string& address, int port, std::string* error);
   int port() const { return port_; }
 
@@ -36,14 +36,13 @@ class TCPStoreServer {
   std::thread thread_;
 };
 
-// Connects to a server. Not thread-safe. A call returns false with *error after about timeout_s seconds, or if the
-// store refuses the request.
+// Connects to a server. Not thread-safe. Every call fails after timeout_s seconds: it returns false and sets *error.
 class TCPStore {
  public:
   TCPStore(std::string address, int port, double timeout_s)
       : address_(std::move(address)), port_(port), timeout_s_(timeout_s) {}
 
-  // Sets a key, retrying until the server is up. Setting a key again replaces its value.
+  // Sets a key, and retries until the server is up. Replaces an earlier value.
   bool Set(const std::string& key, const std::string& value, std::string* error);
   // Waits until the key is set.
   bool Get(const std::string& key, std::string* value, std::string* error);

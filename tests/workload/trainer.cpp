@@ -12,7 +12,7 @@ namespace trainsim {
 namespace {
 
 constexpr size_t kWidest = 8;
-constexpr int kNotANumber = 0xff;  // filling with this byte gives NaN, -1 or 255, which is never a result
+constexpr int kNotANumber = 0xff;  // bytes of this value are NaN or -1, which is never a result
 
 void CUDART_CB Nap(void* nanoseconds) {
   const auto total = static_cast<int64_t>(reinterpret_cast<intptr_t>(nanoseconds));
@@ -33,8 +33,8 @@ CallArgs Args(int64_t count, ncclDataType_t type) {
   return args;
 }
 
-// Returns a buffer size in bytes that fits every operation of the communicator, even with twice the count, or an
-// AllGather.
+// Returns the bytes that any operation of the communicator needs, even with twice the count, or an AllGather in its
+// place.
 size_t Capacity(const Options& options, const Comm& comm) {
   const int64_t count = comm.kind == CommKind::kWorld ? kSmallCount : std::max(options.elements, kSmallCount);
   return kWidest * static_cast<size_t>(count * std::max(2, comm.size()));
@@ -78,7 +78,7 @@ Trainer::Trainer(const Options& options, int rank, Communicators* comms)
     AddPlane(CommKind::kEp, ncclFloat16, elements, options.ep);
   }
   if (comms_[CommKind::kPp].used()) {
-    // Each micro-batch has one share for its activation and one for its gradient.
+    // Each micro-batch has one share for the activation and one for the gradient.
     AddPlane(CommKind::kPp, ncclBfloat16, elements * 2 * options.micro_batches, 2 * options.micro_batches);
     for (Memory* buffer : {&send_next_, &send_prev_, &recv_next_, &recv_prev_}) {
       *buffer = Memory(Memory::Place::kDevice, Capacity(options, comms_[CommKind::kPp]));
@@ -150,8 +150,8 @@ void Trainer::Expect(const Comm& comm, const char* what, ncclDataType_t type, co
 void Trainer::Step(int step) {
   step_ = step;
   checks_.clear();
-  // The first step runs normally, which connects the communicators. The second step is captured, and from then on the
-  // graph is launched.
+  // The first step runs normally and connects the communicators. The second step is captured; from then on, the graph
+  // is launched.
   const bool replay = options_.graph && step > 1;
   if (replay && graph_ == nullptr) Capture();
   checks_.clear();
@@ -183,9 +183,9 @@ void Trainer::Issue() {
   if (!dry_) CUDA_OK(cudaMemcpyAsync(loss_host_.data(), out, kWidest, cudaMemcpyDeviceToHost, compute_));
 }
 
-// Captures as frameworks do: from one stream, which the others join and return to.
+// Captures as frameworks do: on one stream, which the other streams join and return to.
 void Trainer::Capture() {
-  faults_.BeginStep(0);  // faults strike later, when the step is played
+  faults_.BeginStep(0);  // faults occur later, when the step is replayed
   cudaGraph_t graph = nullptr;
   CUDA_OK(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeGlobal));
   capturing_ = true;
@@ -337,7 +337,7 @@ void Trainer::ExpertForward() {
     return ncclAllReduce(in, out, args.count, args.type, args.reduction, ep.handle, ep.stream);
   });
   Expect(ep, "AllReduce", ncclFloat32, out + 4 * (kSmallCount - 1), SumOf(ep, 0));
-  // Sends tokens to their experts: grouped sends and receives, as frameworks implement an all-to-all.
+  // Sends tokens to their experts with grouped sends and receives, as frameworks implement an all-to-all.
   Poison(result);
   Launch(ep, OpKind::kAllToAll, Args(share, ncclBfloat16), Join::kNow, [&](const CallArgs& args) {
     const char* in = Input(CommKind::kEp, ncclBfloat16);
@@ -351,7 +351,6 @@ void Trainer::ExpertForward() {
     return ncclGroupEnd();
   });
   Expect(ep, "AllToAll (dispatch)", ncclBfloat16, out + 2 * (options_.elements - 1), last);
-  // Sends the tokens back.
   Poison(result);
   Launch(ep, OpKind::kAllToAll, Args(share, ncclFloat16), Join::kNow, [&](const CallArgs& args) {
     const char* in = Input(CommKind::kEp, ncclFloat16);
@@ -433,7 +432,8 @@ void Trainer::Optimize() {
   }
 }
 
-// Launches small work that needs the norm of the gradients. Then the CPU reads the norm, as in clip_grad_norm_.
+// Launches small kernels that need the norm of the gradients. Then the CPU thread reads the norm, as in
+// clip_grad_norm_.
 void Trainer::UseNorm(const char* norm) {
   if (dry_ || capturing_) return;
   for (int i = 0; i < options_.launches; ++i) CUDA_OK(cudaMemsetAsync(work_.data(), 0, kWidest, compute_));
@@ -467,7 +467,7 @@ void Trainer::WaitForLoss() {
       break;
     case SyncKind::kDevice: CUDA_OK(cudaDeviceSynchronize()); break;
     case SyncKind::kCopy: {
-      // Copies to pageable memory as loss.cpu() does; the copy itself waits.
+      // Copies to pageable memory, as loss.cpu() does; the copy itself waits.
       char pageable[kWidest];
       CUDA_OK(cudaMemcpyAsync(pageable, results_[static_cast<size_t>(CommKind::kWorld)].data(), kWidest,
                               cudaMemcpyDeviceToHost, compute_));
@@ -482,7 +482,7 @@ void Trainer::Verify() {
   for (size_t i = 0; i < checks_.size(); ++i) {
     const Check& check = checks_[i];
     const double actual = Decode(check.type, check_values_.data() + kWidest * i);
-    // The condition is true for NaN, too.
+    // The condition is also true for NaN.
     if (!(std::abs(actual - check.expected) <= Tolerance(check.type, check.expected))) {
       std::fprintf(stderr, "trainsim: rank %d: wrong data in step %d: %s on %s gave %.17g, expected %.17g\n", rank_,
                    step_, check.what, check.comm->name.c_str(), actual, check.expected);

@@ -1,4 +1,4 @@
-// Runs one rank of the training loop: queues an entire step on its streams, then waits for the loss as frameworks do.
+// Runs one rank of the training loop: issues an entire step on its streams, then waits for the loss, as frameworks do.
 #pragma once
 
 #include <array>
@@ -17,13 +17,12 @@ namespace trainsim {
 
 class Trainer {
  public:
-  // `options` and `comms` must outlive the trainer.
+  // All arguments must outlive the trainer.
   Trainer(const Options& options, int rank, Communicators* comms);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Queues step `step` (from 1), waits for its loss and verifies every result. Ends the process on a wrong result or an
-  // unplayed fault. A fault may throw LeaveLoop.
+  // Issues step `step` (from 1), waits for its loss and verifies every result. A fault may throw LeaveLoop.
   void Step(int step);
 
   // Returns the mean loss of the last step over all ranks.
@@ -33,10 +32,10 @@ class Trainer {
   // and creates it again.
   void Recreate();
 
-  // Occupies the GPU for a while without communication, and waits for the GPU.
+  // Occupies the GPU for `seconds` without communication, and waits for the GPU.
   void ComputeFor(double seconds);
 
-  // Frees buffers and streams. The communicators remain.
+  // Frees buffers and streams, but not the communicators.
   void TearDown();
 
  private:
@@ -93,19 +92,19 @@ class Trainer {
   void SendForwardRecvBackward(int forward, int backward);
   void SendBackwardRecvForward(int backward, int forward);
 
-  // Makes the communication stream wait for the computation so far, or the reverse.
+  // HandOver makes the communication stream wait for the computation so far; TakeBack does the reverse.
   void HandOver(Comm& comm);
   void TakeBack(Comm& comm);
-  // Issues one operation. call(args) makes the NCCL call, so that each operation has its own call site.
+  // Issues one operation. call(args) makes the NCCL call, because each needs its own call site.
   template <typename Call>
   void Launch(Comm& comm, OpKind op, CallArgs args, Join join, Call&& call);
 
   void Poison(const Memory& memory) { Poison(memory.data(), memory.size()); }
   void Poison(char* data, size_t size);
-  // Copies *element after the computation so far. Verify then compares it with `expected`.
+  // Stores a check: after the computation so far, *element must decode to `expected`.
   void Expect(const Comm& comm, const char* what, ncclDataType_t type, const char* element, double expected);
   double Base(int rank) const { return BaseValue(options_.seed, step_, rank); }
-  // Returns the sum of the members' values in share `share`.
+  // Returns the sum of all members' values in share `share`.
   double SumOf(const Comm& comm, int64_t share) const;
 
   const Options& options_;
@@ -114,19 +113,18 @@ class Trainer {
   FaultPlan faults_;
   const Place place_;
   int step_ = 0;
-  // If true, nothing is issued, because the step's graph does that. Faults of the CPU thread strike, and expected
-  // results are stored.
+  // If true, the step's graph replaces all calls. Only the faults of the CPU thread occur, and the checks are stored.
   bool dry_ = false;
   bool capturing_ = false;
   cudaGraphExec_t graph_ = nullptr;
-  bool no_group_ = false;  // fault: this step's steady-state sends and receives are not grouped
+  bool no_group_ = false;  // fault: the sends and receives of the steady state are not grouped in this step
   double loss_ = 0;
 
   cudaStream_t compute_ = nullptr;
   cudaEvent_t loss_ready_ = nullptr;
   std::map<std::pair<CommKind, ncclDataType_t>, Plane> planes_;
   std::array<Memory, kCommKinds> results_;
-  std::vector<Memory> gradients_;  // one for each layer; reduced while the backward pass continues
+  std::vector<Memory> gradients_;  // one for each layer; reduced during the backward pass
   Memory send_next_, send_prev_, recv_next_, recv_prev_;
   Memory work_;
   Memory loss_host_;

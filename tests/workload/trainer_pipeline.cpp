@@ -1,4 +1,4 @@
-// Runs the 1F1B schedule over the pipeline communicator: warm-up, steady state with batched sends and receives,
+// Runs the 1F1B schedule on the pipeline communicator: warm-up, steady state with batched sends and receives,
 // cool-down.
 #include <algorithm>
 
@@ -120,7 +120,7 @@ void Trainer::SendForwardRecvBackward(int forward, int backward) {
   StageActivation(forward, send_next_);
   Poison(recv_next_);
   HandOver(pp);
-  // Faults strike before the group opens, so that a stalled rank leaves no half-open group.
+  // Faults occur before the group opens, so that a stalled rank leaves no open group.
   const CallArgs send = ArriveAtPeer(OpKind::kSend, place_.pp + 1);
   const CallArgs recv = ArriveAtPeer(OpKind::kRecv, place_.pp + 1);
   if (!no_group_ && !dry_) NCCL_OK(ncclGroupStart());

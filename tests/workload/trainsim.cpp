@@ -48,8 +48,8 @@ void Train(const Options& options, const Environment& environment, Trainer* trai
 int Run(const Options& options, const Environment& environment) {
   SetRankForMessages(environment.rank);
   SelectDevice(environment);
-  // The server runs as long as rank 0 lives: groups without rank 0 may exchange their ids after rank 0 has finished its
-  // own groups.
+  // The server runs until rank 0 exits: groups without rank 0 may exchange their IDs after rank 0 has created its
+  // groups.
   TCPStoreServer server;
   std::string error;
   if (environment.rank == 0 && !server.Start(environment.master_addr, environment.master_port, &error)) {

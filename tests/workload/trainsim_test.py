@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Runs trainsim on the stand-in libraries: healthy jobs end with verified data, and each fault makes the job hang or end as the table in README.md
-says."""
+"""Runs trainsim on the stand-in libraries: healthy jobs end with verified data, and each fault makes the job hang or end as the table in README.md says."""
 
 import argparse
 import itertools
@@ -23,7 +22,7 @@ SHAPE = ["--tp", "2", "--pp", "2", "--dp", "2"]
 
 
 def readme_table():
-    """Returns (kind, comm) -> "hangs", "ends" or "-" (a usage error), read from README.md."""
+    """Returns {(kind, comm): result} from README.md: "hangs", "ends" or "-" (a usage error)."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "README.md")) as file:
         rows = re.findall(r"^\| `([a-z-]+)` \|(.*)\|$", file.read(), re.MULTILINE)
     table = {}
@@ -56,7 +55,7 @@ class Case(unittest.TestCase):
             return job.text(0, "out")
 
     def run_fault(self, kind, comm, rank, extra=()):
-        """Plays one fault. Returns the settled job, already cleaned up, as (outcome, exits, step, states, errors)."""
+        """Plays one fault. Returns (outcome, exits, step, states, errors) of the job, which has been cleaned up."""
         fault = f"rank={rank},step={FAULT_STEP},kind={kind},comm={comm}"
         with self.start([*SHAPE, "--ep", "2", "--steps", str(STEPS), "--fault", fault, *extra]) as job:
             announced = jobs.wait_for(lambda: f"fault {kind}" in job.text(rank, "err") or job.exits(), PATIENCE_S)
@@ -81,7 +80,7 @@ class Case(unittest.TestCase):
 
 
     def check_special(self, fault, expected, expected_exits, extra=(), shape=SHAPE):
-        """Tests a fault that is not in the first table of README.md."""
+        """Tests a fault with its own trigger."""
         rank = int(fault.split(",")[0].partition("=")[2])
         kind = fault.split("kind=")[1].split(",")[0]
         with self.subTest(fault=fault), self.start([*shape, "--steps", str(STEPS), "--fault", fault, *extra]) as job:
@@ -129,7 +128,7 @@ class Healthy(Case):
         self.assertEqual(self.run_to_end(arguments), self.run_to_end(arguments))
 
     def test_wrong_data_is_noticed(self):
-        # One rank feeds data that its peers do not expect. A rank that reads the result exits with status 3.
+        # One rank sends data that its peers do not expect. A rank that reads the result exits with status 3.
         with self.start([*SHAPE, "--steps", "20"], per_rank={3: ["--seed", "2"]}) as job:
             self.assertTrue(jobs.wait_for(lambda: 3 in job.exits().values(), PATIENCE_S), job.errors())
             self.assertTrue(set(job.exits().values()) <= {0, 3}, job.errors())
@@ -176,7 +175,7 @@ class Stall(Case):
 
 
     def test_a_spinning_cpu_thread_blocks_the_job(self):
-        # The spinning rank is never idle, so the job never counts as hung.
+        # The spinning rank is never idle, so the job does not settle, but the peers wait.
         fault = "rank=5,step=6,kind=spin-host,comm=dp"
         with self.start([*SHAPE, "--steps", str(STEPS), "--fault", fault]) as job:
             self.assertTrue(jobs.wait_for(lambda: "fault spin-host" in job.text(5, "err"), PATIENCE_S), job.errors())

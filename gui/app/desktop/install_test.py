@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what the desktop learns about the viewer, with the desktop's own tools if they are installed; icon and sizes must match."""
+"""Checks the viewer's desktop file, MIME type, icons and installation, with the desktop's own tools if they are installed."""
 
 import os
 import pathlib

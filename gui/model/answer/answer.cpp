@@ -22,7 +22,7 @@ Ranks RanksIn(const List& ranks) {
   return Ranks::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
 }
 
-// Rows at the same code location become one site.
+// Adds one site for each code location of the culprits, or of the other ranks.
 void AddRows(const Focus* focus, bool culprits, std::vector<AnswerSite>* sites) {
   std::map<std::string, std::vector<int32_t>> at;
   for (int i = 0; focus != nullptr && i < focus->rows_size(); ++i) {
@@ -78,7 +78,7 @@ std::vector<AnswerStack> CulpritStacks(const Document& document, int number) {
     }
     if (!out.empty()) break;
   }
-  // Below Python code, a native frame is the interpreter's.
+  // If a Python stack is known, a native stack shows only the interpreter, so it has no frame of the user's code.
   const auto python = [](const AnswerStack& stack) { return stack.frames.front()->kind() == StackFrame::PYTHON; };
   if (std::any_of(out.begin(), out.end(), python)) {
     for (AnswerStack& stack : out) stack.own = python(stack) ? stack.own : -1;

@@ -23,7 +23,7 @@ constexpr int kMostValues = 8;  // per difference
 constexpr int kMostMismatches = 8;
 constexpr int kRankColumns = 48;  // per list of ranks
 
-// Differences of hostile times must not overflow.
+// Wraps, so that times in a hostile file cannot overflow.
 int64_t Apart(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }

@@ -1,4 +1,4 @@
-// What is known about a selection, as text, from the index and the facts, without any widget.
+// What the index and the facts contain about a selection, as text. Without widgets.
 #pragma once
 
 #include <QString>
@@ -28,23 +28,23 @@ struct DetailSection {
 struct Details {
   std::vector<DetailSection> sections;
   std::vector<Selection> links;
-  // The operation about which the rank's file has more facts; -1 if there is none. Its section is the first.
+  // The operation that the first section describes and of which the rank's file has more fields; -1 if there is none.
   int32_t record_rank = -1;
   int64_t record = -1;
 };
 
-// Any thread may call it. Takes some milliseconds for a few ranks, 50 for all of 24,576. Returns early if *cancel
-// becomes true.
+// Thread-safe. Takes a few milliseconds for a few ranks, 50 ms for all of 24,576. Returns an incomplete result if
+// *cancel becomes true.
 Details DetailsOf(const DocumentPtr& document, const Selection& selection, const std::atomic<bool>* cancel = nullptr);
 
-// Returns the operation's index among the rank's own; -1 if not recorded.
+// Returns the index of the collective among the rank's operations; -1 if it is not recorded.
 int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq);
 
 // Returns the state of each member at one collective, worst first; among equal states, those with fewer members first.
 std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, const IncidentColumns& columns,
                                                    int32_t comm, int64_t seq);
 
-// Returns lines of label, tab and text.
+// Returns one line for each title, and one for each label and text, separated by a tab.
 QString DetailsText(const Details& details);
 
 }  // namespace lockstep::gui

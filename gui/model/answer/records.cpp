@@ -76,7 +76,7 @@ const char* StateWords(OpState state) {
 
 }  // namespace
 
-// The workers write here, because the object itself may be destroyed in the meantime.
+// Workers report here, because the Records object may be destroyed before they end.
 struct Shared {
   std::mutex mutex;
   Records* owner = nullptr;  // guarded by mutex

@@ -14,7 +14,7 @@
 
 namespace lockstep::gui {
 
-// Used on the GUI thread; reads on other threads. Keeps the few ranks that were requested last.
+// Used on the GUI thread; reads on other threads. Keeps the ranks of the last few requests.
 class Records : public QObject {
   Q_OBJECT
 
@@ -23,8 +23,8 @@ class Records : public QObject {
   ~Records() override;
 
   void SetDocument(DocumentPtr document);
-  // Returns the bundle with only this rank (and the communicators of its file), or null. After null, Ready or
-  // Unavailable follows. The bundle's ops are in the index's order.
+  // Returns a bundle with only this rank (and the communicators of its file), or null. After null, Ready or Unavailable
+  // follows, unless the document changes. The operations have the same order as in the index.
   std::shared_ptr<const Bundle> Get(int32_t rank);
   // Returns the known facts of one operation in display order: "kind", "AllReduce"; "count", "1,048,576 x bfloat16"; ..
   static std::vector<std::pair<QString, QString>> Fields(const Bundle& bundle, const Op& op);

@@ -14,10 +14,10 @@ struct BandwidthShare {
   bool outlier = false;
 };
 
-// `points` has a share for each point of the series. The best is the larger of the series' value and the best point;
-// NaN and negative values count as 0. A rank is an outlier if its median is below the ranks' median by more than a
-// tenth of it and more than four times their usual deviation. A rank is also an outlier if its worst operation had less
-// than half of its own median.
+// `points` has one share for each point of the series. The best value is the series' own or, if larger, that of the
+// best point. NaN and negative values count as 0. A rank is an outlier if its median is below the median of all ranks
+// by more than a tenth, and by more than four standard deviations (estimated from the median deviation). A rank with
+// several operations is also an outlier if the worst reached less than half of the rank's median.
 struct BandwidthShares {
   double best_bytes_per_s = 0;
   double median_share = 0;  // over all ranks

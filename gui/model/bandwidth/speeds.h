@@ -1,5 +1,4 @@
-// Bus bandwidth over message size and over hosts, compared with the possible speed: Verdict::speeds, checked and in
-// words.
+// Bus bandwidth by message size and by host, compared with the possible speed: Verdict::speeds, validated, as text.
 #pragma once
 
 #include <QString>
@@ -12,7 +11,7 @@
 
 namespace lockstep::gui {
 
-// Bytes per second of the slowest tenth of the calls, the median and the fastest tenth.
+// Bytes per second: the 10th percentile of the calls, the median and the 90th percentile.
 struct SpeedRange {
   double low = 0, median = 0, high = 0;
   int64_t operations = 0;
@@ -37,15 +36,15 @@ struct SpeedRow {
 struct Speeds {
   std::vector<SpeedRow> rows;
   std::vector<QString> series;  // series of the rows, without duplicates
-  bool shares = false;          // for some row, the possible speed is known
+  bool shares = false;          // the possible speed of at least one row is known
   QString note;                 // what 100 % means, or why there is no 100 %
 };
 
 // NaN and negative values count as 0.
 Speeds SpeedsOf(const Verdict& verdict);
 
-// Returns "46 % of 50.0 GB/s, line rate 400 Gbit/s for each GPU, detected" or "the possible speed is unknown", followed
-// by the range.
+// Returns two lines: the median and the range, then "46 % of 50.0 GB/s (<roofline>)" or "the possible speed is
+// unknown".
 QString SpeedText(const SpeedRow& row, const SpeedRange& rate);
 
 }  // namespace lockstep::gui

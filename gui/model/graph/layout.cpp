@@ -11,9 +11,9 @@ namespace {
 constexpr int kSweeps = 12;
 constexpr size_t kMostUnits = 4000;  // beyond this, long arrows are straight
 
-// An element of a layer: the nodes of one cycle, a single node, or a gap for a long arrow.
+// An element of a layer: all nodes of a cycle, one node, or the gap through which a long arrow passes.
 struct Unit {
-  std::vector<int> nodes;  // empty if an arrow passes here
+  std::vector<int> nodes;  // empty for a gap
   int layer = 0;
   double height = 0, width = 0;
   double place = 0;              // while sorting: order within the layer; at the end: the center
@@ -27,8 +27,8 @@ struct Drawing {
       passes;  // for each arrow: the units between the layers of `from` and `to`, excluding both ends
 };
 
-// Strongly connected components (Tarjan, without recursion, because chains can be long). A component has a smaller
-// number than those that wait for it.
+// Strongly connected components (Tarjan, without recursion, because chains can be long). If nodes of component A wait
+// for nodes of component B, then B has the smaller number.
 std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int* count) {
   std::vector<int> part(n, -1), low(n, 0), number(n, -1), stack;
   std::vector<bool> open(n, false);
@@ -73,7 +73,7 @@ std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int*
   return part;
 }
 
-// Returns the nodes of a cycle along its arrows, from the first in the graph's order.
+// Returns the nodes of a cycle in the order of its arrows, starting at the first node in the graph's order.
 std::vector<int> Along(const std::vector<int>& members, const std::vector<std::vector<int>>& next,
                        const std::vector<int>& part) {
   std::vector<int> order;
@@ -161,7 +161,7 @@ void Sort(Drawing* drawing) {
   Number(drawing);
 }
 
-// Puts centers as close as possible to the wanted ones (least squares), at least `apart` from the previous one:
+// Moves centers as little as possible (least squares), so that each is at least `apart` after the previous one:
 // isotonic regression.
 void Settle(const std::vector<double>& wanted, const std::vector<double>& apart, std::vector<double>* centres) {
   struct Block {
@@ -358,7 +358,7 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
   }
   out.size = QSizeF(width, rows ? y + row_height : std::max(0.0, bottom - top));
 
-  // Where arrows touch a node: spread over its side, in the order of their other ends.
+  // The ends of arrows are spread over the node's side, in the order of the arrows' other ends.
   const size_t arrows = graph.arrows.size();
   out.paths.resize(arrows);
   std::vector<std::vector<std::pair<double, size_t>>> leaving(n), coming(n);
@@ -401,7 +401,8 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
       continue;
     }
     path.points.emplace_back(f.left(), start[a]);
-    // The arrow leaves at the widest node of its layer, so that it never crosses a neighbor.
+    // In each layer in between, the arrow passes horizontally through its gap. In the layer of `to`, it turns at the
+    // right edge of the widest node, so it crosses no neighbor.
     for (const int u : drawing.passes[a]) {
       const Unit& unit = drawing.units[static_cast<size_t>(u)];
       path.points.emplace_back(right_of[static_cast<size_t>(unit.layer)], unit.place);

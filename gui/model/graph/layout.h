@@ -1,4 +1,4 @@
-// The wait-for graph as a picture: which nodes are drawn, and where. Pure; any thread may call it.
+// The layout of the wait-for graph: which nodes are drawn, and where. Pure functions; any thread may call them.
 #pragma once
 
 #include <QPointF>
@@ -18,7 +18,7 @@ namespace lockstep::gui {
 
 constexpr int kMostWaitNodes = 200;
 
-// One drawn node: a wait class, or several of them if there are too many to draw.
+// One drawn node: a wait class, or several wait classes if there are too many to draw.
 struct WaitNode {
   std::vector<int> classes;  // indexes into ViewFacts.classes, ascending
   WaitClass::Kind kind = WaitClass::HEALTHY;
@@ -42,8 +42,8 @@ struct WaitGraph {
   std::vector<WaitArrow> arrows;  // no two have the same ends, and none leads from a node to itself
 };
 
-// Accepts hostile facts and drops invalid references. If there are more than `most` classes, combines those of one kind
-// in one communicator into one node. If that is still too many, combines those of one kind and distance from the
+// Accepts hostile facts and drops invalid references. With more than `most` classes, combines classes of the same kind
+// and communicator into one node. If there are still too many, combines classes of the same kind and distance from the
 // causes. Draws at most 2,000 arrows.
 WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name,
                          int most = kMostWaitNodes);
@@ -54,20 +54,20 @@ QString WaitKindText(WaitClass::Kind kind);
 QString WaitGraphText(const WaitGraph& graph);
 
 struct WaitLayout {
-  // Layer 0 is on the left: nodes that wait for no other. An arrow leads from a higher layer to a lower one; only the
-  // nodes of a cycle share a layer. -1 if the node's wait is unknown and nothing waits for the node; such nodes are in
-  // rows below the drawing.
+  // Layer 0 is on the left: nodes that wait for no other node. An arrow leads from a higher layer to a lower one; only
+  // the nodes of a cycle share a layer. -1 for a node without arrows that is neither a cause nor in a cycle; such nodes
+  // are in rows below the drawing.
   std::vector<int> layer;
   std::vector<QRectF> rect;  // one per node; none overlap
   struct Path {
-    std::vector<QPointF> points;  // from the node that waits to the one it waits for, around nodes in between
-    bool bow = false;             // within a layer: drawn as a curve through the middle point
+    std::vector<QPointF> points;  // from the waiting node to the other one, around nodes in between
+    bool bow = false;             // both ends are in one layer: a curve through the middle point
   };
   std::vector<Path> paths;  // for each arrow
   QSizeF size;
 };
 
-// Stable: the same graph gives the same drawing, and nodes keep their order unless they must cross.
+// Stable: the same graph gives the same drawing, and nodes keep their order unless arrows would cross.
 WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double layer_gap, double node_gap);
 
 }  // namespace lockstep::gui

@@ -144,14 +144,14 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
       arrow.from = ends.first;
       arrow.to = ends.second;
       if (!edge.why().empty()) arrow.why << QString::fromStdString(edge.why());
-      // The class's description may be about another stream than this edge.
+      // The class's operation may be in another communicator than this edge.
       const WaitClass& from = facts.classes(static_cast<int>(edge.from()));
       const bool same = from.comm() < 0 || edge.comm() < 0 || from.comm() == edge.comm();
       QString what =
           same && graph.level == WaitGraph::Level::kClasses ? QString::fromStdString(from.operation()) : QString();
       if (edge.sequence() >= 0 && graph.level == WaitGraph::Level::kClasses)
         what += QString(" #%1").arg(edge.sequence());
-      // The node's own title names the call that it waits in.
+      // The title of the waiting node already names this call.
       if (!edge.why().empty() && graph.level == WaitGraph::Level::kClasses && edge.comm() == from.comm() &&
           edge.sequence() == from.sequence())
         what.clear();

@@ -30,7 +30,7 @@ bool Inside(const CellMatrix& matrix, int row, int column) {
   return row >= 0 && row < matrix.rows && column >= 0 && column < matrix.columns;
 }
 
-// Differences of hostile times must not overflow.
+// Wraps, so that times in a hostile file cannot overflow.
 int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }

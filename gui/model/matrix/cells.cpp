@@ -17,13 +17,13 @@ using Table = std::array<uint8_t, 256>;
 
 constexpr uint8_t Byte(ViewState state) { return static_cast<uint8_t>(state); }
 
-// `waits` is true if a member is known not to have issued it.
+// `waits` is true if a member is known not to have issued the call.
 ViewState StateOf(uint8_t stored, bool waits) {
   return StateOfOp(stored > static_cast<uint8_t>(OpState::kCaptured) ? OpState::kUnknown : static_cast<OpState>(stored),
                    waits);
 }
 
-// Maps the bytes of the index's cells; `empty` replaces those that the counters decide.
+// Maps a cell byte of the index to a state; a byte without a stored state becomes `empty`.
 Table CellTable(ViewState empty, bool waits) {
   Table table;
   for (size_t raw = 0; raw < table.size(); ++raw) {
@@ -33,7 +33,7 @@ Table CellTable(ViewState empty, bool waits) {
   return table;
 }
 
-// Maps the bytes of the state column.
+// Maps a byte of the index's state column to a state.
 const Table& OpTable() {
   static const Table table = [] {
     Table made;
@@ -53,7 +53,7 @@ bool CanWait(uint8_t stored) {
   }
 }
 
-// The progress of a communicator's members, if known.
+// The lowest and highest number that a member of the communicator has issued; kNone and the maximum if unknown.
 struct Progress {
   int64_t least = std::numeric_limits<int64_t>::max(), most = kNone;
 };
@@ -64,7 +64,7 @@ void Count(const IndexMembership& m, Progress* progress) {
   progress->most = std::max(progress->most, m.issued);
 }
 
-// Calls work(first, last) on two threads, which share [0, rows).
+// Divides [0, rows) between two threads, which call work(first, last).
 template <typename Work>
 void InTwo(int rows, const Work& work) {
   if (rows < 512 || std::thread::hardware_concurrency() < 2) return work(0, rows);
@@ -83,7 +83,7 @@ int ColumnsFor(int rows, int64_t wanted) {
   return static_cast<int>(std::min({wanted, int64_t{kMostColumns}, kMostCells / std::max(rows, 1)}));
 }
 
-// Members that made a different call at one position in a communicator.
+// Members that made a different call at this sequence number of a communicator.
 struct Deviation {
   int64_t seq = 0;
   Ranks ranks;
@@ -108,7 +108,7 @@ void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)
 
 bool Waits(const WaitClass& wait) { return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE; }
 
-// Collectives and sends are numbered separately, so the number alone does not identify the call.
+// Collectives and sends are numbered separately, so the sequence number alone does not identify the call.
 bool WaitsIn(const WaitClass& wait, bool collective) {
   return wait.operation().empty() || collective == !wait.point_to_point();
 }
@@ -134,7 +134,7 @@ int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
   return -1;
 }
 
-// Selects the call that the rank has not made and its peers wait for.
+// Selects the call that the peers have made and the rank has not.
 bool NextCall(const Document& document, int row, Selection* selection) {
   for (int i = 0; i < document.anomaly_count(); ++i) {
     const Selection anomaly = document.AnomalyAt(i);
@@ -263,7 +263,8 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
         std::fill_n(out, columns, Byte(ViewState::kNoData));  // memset must not be called for zero columns
         continue;
       }
-      // The counters decide about cells that were not stored: overwritten, missing, or no data without counters.
+      // The counters decide about cells without a stored state: overwritten or missing; no data if there are no
+      // counters.
       const uint8_t* in = index.cells(entry, row).data() + skipped;
       const bool counted = m->issued >= kNone;
       const int issued = counted ? column_after(m->issued) : columns;
@@ -273,7 +274,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
         const Table& table = tables[!counted ? 2 : begin >= issued ? 1 : 0][begin >= waits_from ? 1 : 0];
         for (int c = begin; c < cuts[part + 1]; ++c) out[c] = table[in[c]];
       }
-      // No counter shows that a member without data is missing, but the analysis may.
+      // A member without data has no counters, but the analysis may have found that this rank waits for it.
       const int place = document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]);
       const WaitClass* wait = place < 0 ? nullptr : document.WaitOf(place);
       if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm ||
@@ -347,7 +348,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     std::fill_n(out + (calls - shown - gone), gone, Byte(ViewState::kOverwritten));
     uint8_t* cells = out + (calls - shown);
     for (size_t i = 0; i < shown; ++i) cells[i] = table[states[first + i]];
-    // Does not read the other columns, because only the states are drawn.
+    // Reads the other columns only for operations in flight.
     for (const IndexOpen& open : index.OpenOps(r)) {
       const uint64_t op = open.op - rank.first_op;
       if (op < first || op >= rank.ops || !CanWait(open.state) || open.membership >= memberships.size() ||
@@ -355,7 +356,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
         continue;
       const IndexMembership& m = memberships[open.membership];
       const int64_t seq = m.seq_base + open.seq;
-      // Only the analysis shows whether the other side of a send, or a member without data, has arrived.
+      // Only the analysis shows whether the peer of a send, or a member without data, has arrived.
       const bool collective = ring::IsCollective(static_cast<ring::CallKind>(open.kind));
       const bool told = waits && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq &&
                         WaitsIn(*wait, collective);

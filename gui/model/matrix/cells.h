@@ -12,13 +12,13 @@ namespace lockstep::gui {
 
 // Communicator mode has a row for each member and a column for each collective of that communicator. Job mode has a row
 // for each rank of the document or of facts().missing(), ascending. A row has the rank's last calls in the rank's own
-// order, the newest at the right. The last column is the next call. It is kMissing if peers have made that call and the
-// rank is not merely a victim, otherwise kOutside.
+// order, the newest at the right. The last column is the next call: kMissing if peers have made that call and the rank
+// is not merely a victim, otherwise kOutside.
 //
-// A cell in flight is kWaiting if a member is known not to have issued the call. It is also kWaiting if the analysis
-// found the rank waiting in the call. Examples are sends and receives, and collectives that a member without data does
-// not join. A call that peers issued and the member did not is kMissing. A call that the member issued, but whose
-// record was overwritten, is kOverwritten. Members with differing calls are kMismatch.
+// A cell in flight is kWaiting if a member is known not to have issued the call, or if the analysis found the rank
+// waiting in the call. (Only the analysis knows about sends, and about members without data.) A call that peers issued
+// and the member did not is kMissing. A call that the member issued, but whose record was overwritten, is kOverwritten.
+// Members with differing calls are kMismatch.
 struct CellMatrix {
   MatrixMode mode = MatrixMode::kJob;
   int32_t comm = -1;
@@ -47,8 +47,8 @@ struct MatrixShape {
 };
 MatrixShape ShapeOfMatrix(const Document& document, MatrixMode mode, int32_t comm);
 
-// Converts between cells and selections. A column of job mode is a position among the rank's operations. It is -1 if
-// the cell is not a record; such a cell selects only ranks, or communicator and sequence number.
+// Converts between cells and selections. A column of job mode is the position of an operation of the rank. A cell
+// without a record selects only the rank, or the communicator and sequence number.
 Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, int row, int column);
 struct CellRange {
   int column_first = -1, column_last = -1;  // -1 for all columns

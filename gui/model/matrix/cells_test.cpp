@@ -15,7 +15,7 @@ namespace {
 
 using ring::CallKind;
 
-// The expected content of a cell, derived only from the specification and the document's bundle.
+// The expected state of a cell, derived only from the specification, the bundle and the document's facts.
 class Oracle {
  public:
   Oracle(const Bundle& bundle, const Document& document) : bundle_(bundle), document_(document) {}
@@ -153,8 +153,8 @@ Bundle RandomJob(std::mt19937* random) {
   return bundle;
 }
 
-// Replaces some of the analysis's facts by random ones: members that differ with and without a reference, ranks without
-// data, classes of waits.
+// Replaces some facts of the analysis by random ones: members that differ with and without a reference group, ranks
+// without data, wait classes.
 ViewFacts RandomFacts(const Bundle& bundle, std::mt19937* random) {
   auto pick = [&](size_t n) { return static_cast<int32_t>((*random)() % static_cast<unsigned>(n)); };
   ViewFacts facts = BuildViewFacts(bundle, Analyze(bundle));

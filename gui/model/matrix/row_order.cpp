@@ -8,8 +8,7 @@
 namespace lockstep::gui {
 namespace {
 
-// Returns the communicator by which people identify a rank: the one that the rank waits in, otherwise that of its last
-// operation.
+// Returns the communicator in which the rank waits, otherwise that of its last operation; -1 if there is none.
 int32_t CommOfRank(const Document& document, int row) {
   if (const WaitClass* wait = document.WaitOf(row); wait != nullptr && wait->comm() >= 0) return wait->comm();
   const int64_t ops = document.OpCount(row);

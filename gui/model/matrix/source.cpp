@@ -9,7 +9,7 @@
 namespace lockstep::gui {
 namespace {
 
-// A matrix that is shown or being built. Owns the document, so that its address is not reused while the slot exists.
+// A matrix that is shown or being built. Owns the document, because the document's address identifies the slot.
 struct Slot {
   std::mutex mutex;
   DocumentPtr document;
@@ -88,7 +88,7 @@ StateCounts CountStates(const MatrixData& data, int line_first, int line_last, i
   column_first = std::max(column_first, 0);
   line_last = std::min(line_last, data.order.lines() - 1);
   column_last = std::min(column_last, cells.columns - 1);
-  // Four tables, so that equal neighbors do not wait for each other.
+  // Four tables, because consecutive increments of the same counter would wait for each other in the CPU.
   std::array<std::array<uint32_t, 16>, 4> tables{};
   int gathered = 0;
   for (int line = line_first; line <= line_last; ++line) {
@@ -148,7 +148,7 @@ void MatrixSource::Want(const DocumentPtr& document, const Place& place) {
     CountColumns(made.get());
     TakeLags(made.get());
     made->counts = CountStates(*made, 0, made->order.lines() - 1, 0, made->cells->columns - 1, &cancel);
-    // `this` is the context of the function, so it still exists when the function runs.
+    // LatestJob runs the function only while `this` exists.
     return [this, made] {
       data_ = made;
       Q_EMIT Ready();

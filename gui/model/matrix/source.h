@@ -1,4 +1,4 @@
-// Gives views the matrix for a position: built on a worker, once for all views that need the same one.
+// Gives views the matrix for a position: built on a worker thread, once for all views with the same position.
 #pragma once
 
 #include <QObject>
@@ -22,13 +22,13 @@ struct MatrixData {
   std::shared_ptr<const CellMatrix> cells;
   RowOrder order;
   std::vector<int32_t> line_of_row;  // -1 if filtered out
-  // For each column, over the rows of `order`: how many are done, in flight and at fault. The others are unknown or
-  // outside.
+  // For each column, over the rows of `order`: how many cells are done, in flight and at fault. Other cells are unknown
+  // or outside.
   struct Column {
     uint32_t done = 0, open = 0, fault = 0;
   };
   std::vector<Column> columns;
-  std::vector<int64_t> lag;  // one entry per row of `cells`; -1 if unknown
+  std::vector<int64_t> lag;  // one entry per row of `cells`; -1 for a rank without data, 0 if its lag is unknown
   int64_t most_lag = 0;
   StateCounts counts{};  // of all cells of `order`
 
@@ -48,11 +48,11 @@ class MatrixSource : public QObject {
  public:
   explicit MatrixSource(QObject* parent = nullptr) : QObject(parent) {}
 
-  // Sets the position: mode, communicator, grouping, filters, pinned ranks. Emits Ready when
-  // other data is there, at once if `document` is null. The old data is shown until then.
+  // Sets the position: mode, communicator, grouping, filters, pinned ranks. Emits Ready when new data is there; at once
+  // if `document` is null. The old data stays until then.
   void Want(const DocumentPtr& document, const Place& place);
   const MatrixDataPtr& data() const { return data_; }
-  // The last requested data is present.
+  // Whether data() belongs to the last request.
   bool idle() const { return !job_.busy(); }
 
  Q_SIGNALS:

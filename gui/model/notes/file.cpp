@@ -19,7 +19,7 @@ constexpr size_t kMostBytes = 64 << 20;
 constexpr int kMostRuns = 100'000;
 constexpr double kExact = 9007199254740992.0;  // JSON numbers are doubles
 
-// Times and numbers are stored as text, because nanoseconds since 1970 do not fit into a double.
+// JSON numbers are doubles, which cannot represent nanoseconds since 1970, so integers are stored as text.
 QString NumberText(int64_t value) { return QString::number(value); }
 
 int64_t Integer(const QJsonValue& value, int64_t otherwise) {

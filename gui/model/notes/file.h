@@ -1,4 +1,4 @@
-// Reads and writes the file with an incident's notes, which is untrusted.
+// Reads and writes the notes file of an incident. The file is untrusted.
 #pragma once
 
 #include <QString>
@@ -18,7 +18,7 @@ struct Mark {
   QString text;
   QString made;  // creation time, ISO 8601, UTC
   Ranks ranks;
-  QString comm;  // its identity, which stays the same if an index is created again; empty if there is none
+  QString comm;  // the communicator's ID, which stays the same if the index is created again; empty if there is none
   int64_t seq_first = -1, seq_last = -1;
   int64_t time_begin = 0, time_end = -1;
   int32_t record_rank = -1;
@@ -26,7 +26,7 @@ struct Mark {
   bool operator==(const Mark&) const = default;
 };
 
-// At most kMostMarks marks with at most kMostText characters each.
+// At most kMostMarks marks with at most kMostMarkText characters each.
 struct Notes {
   std::vector<Mark> marks;
   bool operator==(const Notes&) const = default;
@@ -36,7 +36,7 @@ constexpr qsizetype kMostMarkText = 4'000;
 
 std::string NotesPath(const std::vector<std::string>& paths);  // empty if nothing was opened
 // A missing file means no notes. Errors: DataLoss (not a notes file, damaged, too large), FailedPrecondition (a newer
-// version); such a file must not be overwritten.
+// version). After an error, the file must not be overwritten.
 absl::StatusOr<Notes> ReadNotes(const std::string& path);
 // Writes the whole file or nothing. Without marks, removes the file.
 absl::Status WriteNotes(const std::string& path, const Notes& notes);

@@ -11,7 +11,7 @@ namespace lockstep::gui {
 // Converts a mark into a selection of this document, and back.
 Selection SelectionOfMark(const Document& document, const Mark& mark);
 Mark MarkOfSelection(const Document& document, const Selection& selection, const QString& text);
-// Converts a communicator to its identity in the index, and back; empty and -1 if there is none.
+// Converts a communicator to its ID, and back; empty and -1 if there is none.
 QString CommIdentity(const Document& document, int32_t comm);
 int32_t CommByIdentity(const Document& document, const QString& identity);
 

@@ -68,7 +68,7 @@ TEST_F(NotesTest, HostileFilesAreRefusedOrCut) {
   EXPECT_EQ(notes->marks[1].text.size(), kMostMarkText);
 }
 
-// Opening a pipe waits for a writer, and would block the window.
+// Opening a pipe waits for a writer, which would block the window.
 TEST_F(NotesTest, APipeInsteadOfTheFileIsRefused) {
   ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
   EXPECT_EQ(ReadNotes(Path()).status().code(), absl::StatusCode::kDataLoss);

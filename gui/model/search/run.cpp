@@ -54,7 +54,7 @@ void ForRows(const Document& d, const Ranks& ranks, std::vector<bool>* rows) {
   }
 }
 
-// Returns whether the state matches the word, without facts beyond the state itself.
+// Returns whether an operation in state `s` may match the word. Other facts may still exclude the operation.
 bool StateMatches(const QString& word, OpState s) {
   if (word == "completed") return s == OpState::kCompleted;
   if (word == "failed") return s == OpState::kFailed;
@@ -170,7 +170,7 @@ class Row {
     }
   }
 
-  // Adds its hits to `result`, at most `room` of them; the count includes all.
+  // Adds the rank's hits to `result`, at most `room` of them; hit_count includes all.
   void Scan(QueryResult* result, size_t room) {
     if (out_) return;
     if (!p_.any_records) return Hit(-1, result, room);
@@ -254,7 +254,7 @@ class Row {
     return p_.document->index().memberships()[rank_.first_membership + m];
   }
 
-  // Converts terms to tables by kind and by membership index if possible; the others are checked for each record.
+  // Converts terms to tables by kind and by membership if possible; the remaining terms are checked for each record.
   // Returns false if nothing can match.
   bool Narrow() {
     kinds_.fill(true);
@@ -274,7 +274,7 @@ class Row {
         for (size_t kind = 0; kind < kinds_.size(); ++kind)
           kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
       } else if (term.key == Key::kState && term.text == "mismatch" && !term.excludes) {
-        // Only a few ranks and numbers match, so most members have none.
+        // Only members in a mismatch can match.
         use_members_ = true;
         for (size_t m = 0; m < n; ++m) {
           const auto& all = p_.mismatched[Membership(m).comm];
@@ -288,7 +288,7 @@ class Row {
         for (size_t state = 0; state < states_.size(); ++state)
           states_[state] = states_[state] && p_.state_matches[t][state];
         for (size_t m = 0; m < n; ++m) low[m] = std::max(low[m], p_.first_missing[Membership(m).comm]);
-        slow_.push_back(t);  // the few that remain must also be collectives
+        slow_.push_back(t);  // the remaining operations must also be collectives
       } else if (term.key == Key::kState && term.text != "waiting" && term.text != "mismatch") {
         use_states_ = true;
         for (size_t state = 0; state < states_.size(); ++state)
@@ -389,7 +389,7 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
   if (query.empty()) return result;
   const Prepared prepared = Prepare(document, query);
   const int rows = document.rank_count();
-  // Not on the pool, because a scan may itself run there and would wait for itself.
+  // Not on the pool: RunQuery may itself run there, and would wait for a thread that its caller occupies.
   const int parts = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
                                document.index().operations() < 200'000 ? 1 : 8);
   std::vector<QueryResult> found(static_cast<size_t>(parts));

@@ -171,7 +171,8 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
       std::sort(issued.begin(), issued.end());
     }
     op.missing = static_cast<int32_t>(std::lower_bound(issued.begin(), issued.end(), op.seq) - issued.begin());
-    // Most ranks wait for the same ranks as others, so the text is stored once, unless computing it costs too much.
+    // Most ranks wait for the same ranks, so each text is stored once. Beyond the limit, WaitsFor computes the text on
+    // request.
     if (op.missing == 0 || visits > kMostVisits) continue;
     const auto [text, fresh] = texts.try_emplace(op.seq, static_cast<int32_t>(waits_.size()));
     op.waits = text->second;

@@ -1,4 +1,4 @@
-// The tables' data about communicators, ranks and operations in flight, derived from the index once for all of them.
+// The tables' data about communicators, ranks and operations in flight, derived from the index once for all tables.
 #pragma once
 
 #include <QString>
@@ -21,10 +21,10 @@ struct CommMember {
 struct CommSummary {
   int32_t with_data = 0;  // number of members with data
   int64_t min_completed = kUnknown, median_completed = kUnknown, max_completed = kUnknown;
-  int64_t in_flight_seq = -1;  // the oldest collective that a member is in; -1 if there is none
-  int64_t age_ns = -1;         // how long the first member has been in it; -1 if unknown
-  int32_t missing = 0;         // number of members with data that have not issued it
-  int32_t mismatch = -1;       // index of its first mismatch in the document's facts; -1 if there is none
+  int64_t in_flight_seq = -1;  // the lowest number of a collective in flight; -1 if there is none
+  int64_t age_ns = -1;         // how long the first member has been in that collective; -1 if unknown
+  int32_t missing = 0;         // number of members with data that have not issued that collective
+  int32_t mismatch = -1;       // index of the communicator's first mismatch in the facts; -1 if there is none
 };
 
 struct InFlightOp {
@@ -33,31 +33,31 @@ struct InFlightOp {
   int64_t record = 0;  // index among the rank's operations
   int64_t seq = -1;
   int64_t age_ns = -1;
-  int32_t missing = -1;  // number of members with data that have not issued it; -1 if that does not apply
+  int32_t missing = -1;  // number of members with data that have not issued the collective; -1 for other calls
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
-  bool oldest = false;  // it is the oldest of its rank
-  int32_t waits = -1;   // index into the texts of the ranks that it waits for; -1 if computed on request
+  bool oldest = false;  // the oldest in-flight operation of its rank
+  int32_t waits = -1;   // index into the texts of the ranks that the operation waits for; -1 if computed on request
 };
 
 // Immutable, shared between the views of a document.
 class IncidentColumns {
  public:
-  // Any thread may call it. Takes about 0.2 s for 24,576 ranks with 2,048 records. Later calls return the same object
-  // while the document exists. Returns null if *cancel became true.
+  // Thread-safe. Takes about 0.2 s for 24,576 ranks with 2,048 records. Later calls return the same object while the
+  // document exists. Returns null if *cancel became true.
   static std::shared_ptr<const IncidentColumns> Of(const DocumentPtr& document,
                                                    const std::atomic<bool>* cancel = nullptr);
 
   const std::vector<CommSummary>& comms() const { return comms_; }
-  // By rank, with each rank's oldest first; at most kMostInFlight, or four per rank.
+  // By rank, the oldest operation of each rank first; at most max(4, kMostInFlight / ranks) per rank.
   const std::vector<InFlightOp>& in_flight() const { return in_flight_; }
   int64_t in_flight_total() const { return in_flight_total_; }
   int32_t InFlightOf(int row) const { return in_flight_of_[static_cast<size_t>(row)]; }
-  // Returns ranks with data, in order.
+  // Returns members with data, by row.
   std::span<const CommMember> Members(int32_t comm) const;
-  // Returns ranks of members with data that have not issued the collective.
+  // Returns the ranks with data that have not issued the collective.
   Ranks Missing(const Document& document, int32_t comm, int64_t seq) const;
-  // Returns a rank's mark: that of its class, or of the findings that name it.
+  // Returns the state that marks a rank: that of its class, or of the findings that name it.
   ViewState MarkOf(int row) const { return marks_[static_cast<size_t>(row)]; }
   ViewState MarkOfComm(int32_t comm) const;
   // Returns what an operation in flight waits for, as text.

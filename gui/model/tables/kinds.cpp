@@ -90,7 +90,7 @@ class CommRows : public Rows {
     }
   }
   ViewState Mark(int row) const override { return columns().MarkOfComm(row); }
-  // All waits begin at about the same time, and some records have no times, so rows that the verdict names come first.
+  // Most waits have about the same age, or an unknown age, so rows that the verdict names come first.
   int Prior(int row) const override {
     const bool named = facts().anomalies_size() > 0 && facts().anomalies(0).comm() == row;
     return named ? static_cast<int>(ViewState::kCount) : static_cast<int>(Mark(row));

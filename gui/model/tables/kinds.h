@@ -1,4 +1,4 @@
-// The window's four tables, as rows for TableModel.
+// The window's four tables, as sources for TableModel.
 #pragma once
 
 #include "gui/model/tables/model.h"

@@ -72,7 +72,7 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
     for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].row;
     return;
   }
-  // Most rows of a large table share their texts, so words are compared once per distinct text.
+  // Most rows of a large table have the same texts, so each distinct text is compared once.
   QHash<QString, uint32_t> words;
   std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());  // position of the word, and row
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -88,7 +88,7 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
     if (a.first->isEmpty() != b.first->isEmpty()) return b.first->isEmpty();
     return descending ? NaturalLess(*b.first, *a.first) : NaturalLess(*a.first, *b.first);
   });
-  // Words that differ only in case or leading zeros share a position, so their rows keep their order.
+  // Texts that differ only in case or leading zeros share a position, so their rows keep their order.
   std::vector<uint32_t> place(sorted.size());
   uint32_t at = 0;
   for (size_t i = 0; i < sorted.size(); ++i) {

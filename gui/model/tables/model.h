@@ -32,17 +32,17 @@ class TableRows {
   virtual QString Text(int row, int column) const = 0;  // safe to show; empty if unknown
   virtual int64_t Number(
       int row, int column) const = 0;  // for number columns; INT64_MIN if unknown, which sorts last in both directions
-  // The mark before the first column's text; kOutside for none.
+  // The state that marks the first column; kOutside for none.
   virtual ViewState Mark(int row) const = 0;
-  // Among rows with equal numbers, the higher value comes first, in both directions.
+  // Among rows with equal values, the higher priority comes first in both sort orders.
   virtual int Prior(int row) const { return (void)row, 0; }
   virtual Selection Select(std::span<const int> rows) const = 0;
   virtual bool Shows(int row, const Selection& selection) const = 0;
   virtual bool Among(int row, const Ranks& ranks) const = 0;  // whether the row concerns one of these ranks
-  virtual QString note() const { return {}; }                 // describes what the table does not list
+  virtual QString note() const { return {}; }                 // describes what the table omits
 };
 
-// Rows in the order of the last sort; `source` numbers are those of TableRows. Used on the GUI thread.
+// Rows in the order of the last sort. A `source` number is a row of TableRows. Used on the GUI thread.
 class TableModel : public QAbstractTableModel {
   Q_OBJECT
 
@@ -55,13 +55,13 @@ class TableModel : public QAbstractTableModel {
   ~TableModel() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that must all occur in a row, ignoring case; a minus before a word excludes it. With `limited`, only rows of
-  // `among`.
+  // Every word must occur in the row, ignoring case; a minus before a word excludes the row. With `limited`, only rows
+  // of `among`.
   void SetFilter(const QString& words, bool limited, const Ranks& among);
   void sort(int column, Qt::SortOrder order) override;
 
   const std::vector<TableColumn>& columns() const { return columns_; }
-  const TableRows* rows() const { return rows_.get(); }  // null if there is no document, or it is not ready yet
+  const TableRows* rows() const { return rows_.get(); }  // null if there is no document, or its rows are not ready yet
   int Source(int row) const { return static_cast<int>(order_[static_cast<size_t>(row)]); }
   int total() const { return rows_ == nullptr ? 0 : rows_->count(); }
   bool Idle() const { return !work_.busy(); }
@@ -85,7 +85,7 @@ class TableModel : public QAbstractTableModel {
   const Make make_;
   DocumentPtr document_;
   std::shared_ptr<const TableRows> rows_;  // rows of the visible document
-  bool fresh_ = false;                     // rows_ do not belong to document_ yet
+  bool fresh_ = false;                     // rows_ do not belong to document_
   std::shared_ptr<const Haystack> haystack_;
   std::vector<uint32_t> order_;
   QString words_;

@@ -50,7 +50,6 @@ TEST(TableModelTest, NaturalOrder) {
   }
 }
 
-// All tables, through everything that can happen to a model.
 TEST(TableModelTest, ModelsStayConsistentThroughResets) {
   const std::vector<DocumentPtr> documents = {testing::Hang(), testing::Mismatch(), testing::Healthy(),
                                               testing::Made(Bundle()), testing::Hang(4, 2, 2)};

@@ -38,7 +38,7 @@ void StackModel::SetDocument(DocumentPtr document) {
     std::vector<int> depth;
     for (int i = 0; i < n; ++i) {
       int parent = stacks[i].parent();
-      // A file may contain anything, so a tree deeper than any real stack is rejected.
+      // The file is untrusted, so a node deeper than any real stack becomes a root.
       if (parent < 0 || parent >= i || depth[static_cast<size_t>(parent)] >= kDeepest) parent = -1;
       depth.push_back(parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1);
       parents_.push_back(parent);
@@ -74,7 +74,7 @@ void StackModel::SetDocument(DocumentPtr document) {
                                                  ranks < ranks_[static_cast<size_t>(siblings.back())];
       }
     }
-    // The program's own frames are more informative than the interpreter's.
+    // Prefers Python frames to the interpreter's native frames.
     for (int i = 0; i < n && !named.empty(); ++i) {
       const auto here = [&](int node) { return RanksOf(node).Contains(named.front()); };
       const std::vector<int>& children = ChildrenOf(i);
@@ -161,7 +161,7 @@ QString StackModel::Text() const {
 std::vector<StackModel::Refusal> StackModel::Refusals() const {
   std::vector<Refusal> out;
   if (document_ == nullptr) return out;
-  // Stacks may exist without the rest of the evidence.
+  // Merged stacks may exist for ranks without process evidence.
   Ranks shown;
   for (const StackNode& node : document_->facts().stacks()) {
     if (node.parent() < 0) shown.Unite(Ranks::Of(node.ranks()));
@@ -250,18 +250,18 @@ QVariant StackModel::headerData(int section, Qt::Orientation orientation, int ro
   }
 }
 
-constexpr double kOddWidth = 15;  // widths of the narrowest box
+constexpr double kOddWidth = 15;  // minimum width of an exceptional box, in units of `least`
 
 Icicle LayOutIcicle(const StackModel& model, int root, double width, double least) {
   Icicle out;
-  // Divides `room` among siblings in proportion to their ranks (of `of`); narrow ones are widened at the expense of
-  // wide ones.
+  // Divides `room` among siblings in proportion to their number of ranks, out of `of`. Narrow siblings get the minimum
+  // width at the expense of wide siblings.
   auto place = [&](const std::vector<int>& nodes, double x, double room, int64_t of, int level) {
     if (nodes.empty() || of <= 0) return;
     int64_t sum = 0;
     for (const int node : nodes) sum += model.RanksIn(node);
     of = std::max(of, sum);
-    // An exceptional node gets space for its frames' names, at most half of the width.
+    // An exceptional node gets space for the names of its frames, but all such nodes get at most half of the room.
     std::vector<double> floors(nodes.size(), std::min(least, room / static_cast<double>(nodes.size())));
     const auto odd = std::count_if(nodes.begin(), nodes.end(), [&](int node) { return model.Odd(node); });
     double later = 0;
@@ -270,7 +270,7 @@ Icicle LayOutIcicle(const StackModel& model, int root, double width, double leas
         floors[i] = std::max(floors[i], std::min(least * kOddWidth, room / 2 / static_cast<double>(odd)));
       later += floors[i];
     }
-    // Ascending by ranks: siblings below the minimum take their width from the others.
+    // Siblings below the minimum take their width from the siblings after them.
     double rest = room;
     int64_t rest_ranks = of;
     std::vector<double> widths(nodes.size(), 0);

@@ -13,8 +13,8 @@
 
 namespace lockstep::gui {
 
-// ViewFacts.stacks in stored order; an index's internal ID is a node's position there. Frames of ranks that the verdict
-// names come first, then those of the fewest ranks. Used on the GUI thread.
+// ViewFacts.stacks in stored order. The internal ID of a model index is the node's position there. Frames of culprits
+// come first, then those with the fewest ranks. Used on the GUI thread.
 class StackModel : public QAbstractItemModel {
   Q_OBJECT
 
@@ -36,10 +36,10 @@ class StackModel : public QAbstractItemModel {
   Ranks RanksOf(int node) const;
   QString FrameOf(int node) const;
   StackFrame::Kind KindOf(int node) const;
-  // Returns true if users should see the node first: the verdict names all of its ranks. If it names no rank that
-  // differs from the others, the node must have at most a quarter of its parent's ranks, and fewer than any sibling.
+  // Returns whether users should see the node first: all of its ranks are culprits of the first finding. If there is no
+  // such node, these are the nodes with the fewest ranks among their siblings, at most a quarter of all.
   bool Odd(int node) const { return odd_[static_cast<size_t>(node)]; }
-  // Returns the innermost frame of the first rank that the verdict names; -1 if it names none, or has no stack of it.
+  // Returns the innermost frame of the first culprit of the first finding; -1 if there is no culprit or no stack of it.
   int culprit() const { return culprit_; }
   // Returns the deepest node that all these ranks share; -1 if there is none.
   int NodeOfRanks(const Ranks& ranks) const;
@@ -75,8 +75,8 @@ class StackModel : public QAbstractItemModel {
   int64_t total_ = 0;
 };
 
-// The box of each node of the picture below `root` (-1 for all): the width 0..width is divided by ranks, with one row
-// per level. No node is narrower than `least` if there is space; children are within their parent and never overlap.
+// The boxes of the nodes below `root` (-1 for all): one row per level, with the width divided in proportion to ranks.
+// No box is narrower than `least` if there is space. Children are within their parent and never overlap.
 struct Icicle {
   struct Box {
     int node = -1, level = 0;

@@ -29,7 +29,7 @@ struct IncidentTree::Nodes {
 struct IncidentTree::Shown {
   std::vector<int32_t> hosts, comms;  // numbers, in display order
   std::vector<int32_t> comm_place;    // indexed by number, in `comms`; -1 if not shown
-  // For nodes whose children are partly hidden: rows, and global ranks.
+  // For nodes with hidden children: the shown rows (by host) and global ranks (by communicator).
   absl::flat_hash_map<int32_t, std::vector<int32_t>> rows, members;
 };
 
@@ -103,7 +103,7 @@ void IncidentTree::Work() {
                   if (made->columns == nullptr) return {};
                   const IndexReader& index = document->index();
                   const size_t ranks = index.ranks().size();
-                  // Hosts by their text's number in the index, then by name.
+                  // Groups by the number of the host's name in the index, then sorts by name.
                   absl::flat_hash_map<uint32_t, int32_t> numbers;
                   std::vector<std::pair<QString, uint32_t>> names;
                   for (const IndexRank& rank : index.ranks()) {
@@ -162,7 +162,7 @@ void IncidentTree::Work() {
                   if (!words.names.empty() && !words.MatchName(document->CommName(comm))) continue;
                   std::vector<int32_t> members;
                   const IndexComm& entry = document->CommEntry(comm);
-                  // If the members are unknown, uses the ranks that recorded it.
+                  // If the members are unknown, uses the ranks that recorded the communicator.
                   size_t all = 0;
                   const auto visit = [&](int32_t rank) {
                     ++all;
@@ -192,7 +192,7 @@ void IncidentTree::Work() {
               });
 }
 
-// For a host or a communicator, whether fetched or not.
+// Returns the number of children of a host or communicator, even before they are fetched.
 int IncidentTree::Children(Level level, int32_t parent) const {
   if (level == Level::kHost) {
     const auto some = shown_->rows.find(parent);

@@ -14,8 +14,8 @@
 
 namespace lockstep::gui {
 
-// Stores nothing per node: an index contains its level and its parent's number. Children exist once they are fetched,
-// level by level. Used on the GUI thread.
+// Stores nothing per node: a model index contains the level and the parent's number. Children exist once they are
+// fetched. Used on the GUI thread.
 class IncidentTree : public QAbstractItemModel {
   Q_OBJECT
 
@@ -40,10 +40,10 @@ class IncidentTree : public QAbstractItemModel {
 
   Node NodeOf(const QModelIndex& index) const;
   Selection SelectionOf(const QModelIndex& index) const;
-  // Loads its ancestors first. Invalid if it is filtered out or does not exist.
+  // Fetches the rank's host first. Invalid if the rank has no data or is filtered out.
   QModelIndex FindRank(int32_t rank);
   QModelIndex FindComm(int32_t comm) const;
-  // Returns whether anything in the node is selected.
+  // Returns whether the selection includes something in the node.
   bool Touches(const QModelIndex& index, const Selection& selection) const;
 
   QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;

@@ -30,7 +30,7 @@ TEST(IncidentTreeTest, StaysConsistentThroughResets) {
   for (Communicator& comm : nameless.comms) comm.members.clear();
   IncidentTree model;
   QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
-  tester.setUseFetchMore(false);  // otherwise the tester would fetch before it has noticed the end of a reset
+  tester.setUseFetchMore(false);  // otherwise the tester fetches before the reset ends
   for (DocumentPtr document : {testing::Hang(), testing::Made(Bundle()), testing::Mismatch(), DocumentPtr(),
                                testing::Made(one), testing::Made(nameless), testing::Hang(4, 2, 2)}) {
     model.SetDocument(document);

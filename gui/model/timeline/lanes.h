@@ -12,14 +12,14 @@ enum class LaneDetail : uint8_t {
   kHosts,
   kRanks,
   kStreams
-};  // one lane per host; per rank; or for each rank's calls and each of its streams
+};  // one lane per host; per rank; or one per rank for calls and one per stream
 enum class LaneChoice : uint8_t { kAll, kSelectionFirst, kSelectionOnly };
 
 struct TimelineLane {
   uint32_t first = 0, count = 0;  // range in TimelineLanes.rows
   LaneFilter filter;
-  bool begins_rank = true;  // it is the first lane of its rank
-  bool begins_host = true;  // its host differs from the previous lane's
+  bool begins_rank = true;  // first lane of its rank
+  bool begins_host = true;  // first of consecutive lanes of one host
 };
 
 struct TimelineLanes {
@@ -30,7 +30,7 @@ struct TimelineLanes {
   int RowOf(int lane) const { return rows[lanes[static_cast<size_t>(lane)].first]; }  // the first row of a host
 };
 
-// Returns the selected ranks and the members of the selected communicator.
+// Returns the selected ranks and the members of the selected communicator, or of the selected operation's.
 Ranks PeersOf(const Document& document, const Selection& selection);
 
 // Hosts are in the order of their first rank, with ranks ascending. `filtered` is null for no filter.

@@ -29,13 +29,13 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
     *from = first + row;
     *to = first + row + 1;
     if (!out->row_a_pixel) return;
-    // Every lane belongs to one pixel row, so none is lost between two.
+    // Every lane belongs to exactly one pixel row.
     *from = std::clamp(static_cast<int>(std::floor(request.y0 + row * per_pixel)), first, last);
     *to = std::clamp(static_cast<int>(std::floor(request.y0 + (row + 1) * per_pixel)), *from, last);
   };
 
-  // Does not start if far too many operations are expected, because reading the lanes costs as much as drawing them
-  // from bins.
+  // If far too many operations are expected, does not start to read them: stopping halfway would cost as much as the
+  // bins.
   const double share = std::clamp((request.x1 - request.x0) / static_cast<double>(timeline.span_ns()), 0.0, 1.0);
   double expected = 0;
   for (int i = first; i < last; ++i) {
@@ -63,7 +63,7 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
   for (int row = 0; row < out->rows; ++row) {
     int from = 0, to = 0;
     lanes_of(row, &from, &to);
-    // Consecutive lanes mostly show consecutive rows.
+    // Consecutive lanes mostly contain consecutive rows, which one call can draw.
     for (int i = from; i < to;) {
       const TimelineLane& lane = lanes.lanes[static_cast<size_t>(i)];
       if (lane.filter.part != LaneFilter::Part::kAll) {

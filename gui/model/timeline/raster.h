@@ -1,4 +1,5 @@
-// The looks of all visible lanes, with one byte per pixel or lane. Pure; any thread may call it.
+// The looks of all visible lanes: one byte per pixel column, for each pixel row or each lane. Pure; any thread may call
+// it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct RasterRequest {
 
 struct TimelineRaster {
   RasterRequest request;
-  bool exact = false;        // from the operations, not from bins
+  bool exact = false;        // drawn from the operations, not from bins
   int first_lane = 0;        // if there is one row per lane: the lane of row 0
   bool row_a_pixel = false;  // otherwise there is one row per lane
   int rows = 0;
@@ -29,8 +30,8 @@ struct TimelineRaster {
   }
 };
 
-// Uses the operations if `budget` of them suffice. Otherwise uses the bins, if they are as fine as pixels or `coarse`
-// allows it. Otherwise returns null. In a raster from bins, lanes that show only a part of a rank stay empty. Also
+// Reads at most `budget` operations. If that is too few, draws from the bins, provided that these are as fine as pixels
+// or `coarse` is true; otherwise returns null. From bins, lanes that show only a part of a rank stay empty. Also
 // returns null if *cancel becomes true.
 std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, const TimelineLanes& lanes,
                                                   const RasterRequest& request, int64_t budget, bool coarse,

@@ -25,7 +25,8 @@ void Worst(const uint8_t* __restrict from, uint8_t* __restrict into) {
   for (int k = 0; k < kLane; ++k) into[k] = from[k] > into[k] ? from[k] : into[k];
 }
 
-// Pixels of begin..end within `width`: at least one, or none if it is outside.
+// Maps time ranges to pixels of a picture that shows begin..end in `width` pixels. A range covers at least one pixel,
+// or none if it is outside of the picture.
 struct Scale {
   Scale(double begin, double end, int width)
       : begin_(begin), end_(end), per_ns_(width / std::max(end - begin, 1e-9)), last_(width - 1) {}
@@ -33,7 +34,7 @@ struct Scale {
     if (begin >= end_ || end < begin_ || (end == begin_ && begin < end)) return false;
     *first = std::clamp(static_cast<int>((begin - begin_) * per_ns_), 0, last_);
     *last = std::clamp(static_cast<int>(std::min((end - begin_) * per_ns_, last_ + 1.0)), *first, last_);
-    // A piece that ends exactly at a pixel's edge does not extend into it.
+    // A range that ends exactly at a pixel's edge does not cover that pixel.
     if (*last > *first && (end - begin_) * per_ns_ <= *last) --*last;
     return true;
   }
@@ -123,7 +124,7 @@ int Timeline::PiecesOf(int row, const IndexOp& op, TimelinePiece out[3]) const {
 
 namespace {
 
-// Returns when the data was captured, which is after the last time in it.
+// Returns the latest time at which a rank's data was captured, at least `last`.
 int64_t LastTaken(const Document& d, int64_t last) {
   for (int row = 0; row < d.rank_count(); ++row) {
     const IndexRank& rank = d.Entry(row);
@@ -148,7 +149,7 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
   const IndexReader& index = d.index();
   const auto rows = static_cast<size_t>(d.rank_count());
 
-  // The facts' time span, otherwise that of the ranks' own tables.
+  // The time span of the facts, otherwise that of the ranks' columns.
   int64_t first = d.facts().first_ns(), last = d.facts().last_ns();
   if (first >= last || first == 0) {
     first = INT64_MAX;
@@ -245,8 +246,8 @@ void Timeline::Coarse(const int32_t* rows, size_t count, double begin, double en
   const double bins_per_pixel = (end - begin) / width * per_ns, zero = begin * per_ns;
   int x = 0;
   if (bins_per_pixel < bins_ && std::abs(zero) < 4.0 * 4096 * 4096) {
-    // Uses fixed point, because this runs for every pixel of the picture. A small amount is added on both sides so that
-    // rounding loses nothing.
+    // Fixed point, because this runs for every pixel. Each pixel's range grows by kHair on both sides, so that rounding
+    // loses no bin.
     constexpr int kBits = 32;
     constexpr int64_t kHair = 1 << 12;
     if (zero < 0) x = std::min(width, static_cast<int>(std::max(0.0, -zero / bins_per_pixel - 1)));
@@ -343,7 +344,7 @@ TimelineHit Timeline::HitAt(int row, LaneFilter filter, double at, double near) 
   for (const TimelineHit& hit : Pieces(row, filter, at - near, at + near + 1, 0, 100'000, &budget)) {
     const double distance =
         std::max({0.0, static_cast<double>(hit.piece.begin) - at, at - static_cast<double>(hit.piece.end)});
-    // Prefers pieces under the cursor to pieces near it, then worse to better, then later to earlier.
+    // Prefers pieces under the cursor, then worse ones, then later ones.
     const bool before = best.row < 0 || (distance == 0) > (nearest == 0) ||
                         ((distance == 0) == (nearest == 0) &&
                          (hit.piece.look > best.piece.look ||
@@ -359,7 +360,7 @@ int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind
   const auto r = static_cast<size_t>(row);
   const IndexReader& index = document_->index();
   const IndexRank& rank = index.ranks()[r];
-  // The membership's index, then its number as in the column, so nothing else needs to be read.
+  // Compares the stored membership and number, so no other column needs to be read.
   uint32_t place = 0;
   while (place < rank.memberships &&
          index.memberships()[rank.first_membership + place].comm != static_cast<uint32_t>(comm))
@@ -384,7 +385,7 @@ int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind
 
 namespace {
 
-// Uses as many decimals as neighboring ticks need to differ.
+// Uses as many decimals as are needed to tell neighboring ticks apart.
 QString TickText(double at, double step, double end) {
   if (step < 60e9 && step >= 1e9 && at >= 7200e9) {
     const int64_t seconds = std::llround(at / 1e9);

@@ -1,5 +1,5 @@
-// The times of all operations, from which lanes can be drawn at any zoom. The cost depends on the number of pixels.
-// Each pixel shows the worst of its operations.
+// The times of all operations, from which lanes are drawn at any zoom. The cost of drawing from bins depends on pixels
+// and bins. Each pixel shows the worst of its operations.
 #pragma once
 
 #include <QString>
@@ -13,7 +13,7 @@
 
 namespace lockstep::gui {
 
-// The number is the severity: if several share a pixel, the highest is drawn.
+// Ordered by severity: if several operations share a pixel, the highest value is drawn.
 enum class TimelineLook : uint8_t {
   kNothing = 0,
   kUnmeasured = 1,   // issued; the GPU's start or end was not measured
@@ -33,7 +33,7 @@ const char* TimelineLookName(TimelineLook look);
 struct TimelinePiece {
   int64_t begin = 0, end = 0;
   TimelineLook look = TimelineLook::kNothing;
-  bool gpu = false;  // in a stream's lane, not in the CPU's
+  bool gpu = false;  // on the GPU, so in a stream's lane
 };
 
 struct TimelineHit {
@@ -56,7 +56,7 @@ struct LaneFilter {
 // Immutable once created; any thread may use it.
 class Timeline {
  public:
-  // Reads all times once; for a worker thread. Returns null if *cancel becomes true. *done counts ranks.
+  // Reads all times; call it on a worker thread. Returns null if *cancel becomes true. Adds 1 to *done for each rank.
   static std::shared_ptr<const Timeline> Build(DocumentPtr document, const std::atomic<bool>* cancel = nullptr,
                                                std::atomic<int>* done = nullptr);
 
@@ -67,26 +67,27 @@ class Timeline {
   int64_t At(int row, int64_t ns) const;
   int64_t TakenAt(int row) const {
     return taken_[static_cast<size_t>(row)];
-  }  // when the row's data was captured; if unknown, the latest time of its operations
+  }  // when the row's data was captured, after the origin; if unknown, the latest time of its operations
   double bin_ns() const { return static_cast<double>(span_) / bins_; }
 
-  // At most three, ordered by time.
+  // Fills `out` in the order of time and returns the number of pieces.
   int PiecesOf(int row, const IndexOp& op, TimelinePiece out[3]) const;
 
-  // Both functions fill `width` bytes (TimelineLook) for begin..end; existing values stay if they are worse. Coarse
-  // uses the bins of rows[0..count). Its resolution is bin_ns, no matter what the rows contain.
+  // Coarse and Exact draw begin..end into `width` bytes (TimelineLook). A byte that is already worse stays. Coarse
+  // draws the bins of rows[0..count), each bin_ns() wide.
   void Coarse(const int32_t* rows, size_t count, double begin, double end, int width, uint8_t* out) const;
-  // Uses the operations themselves. Reads at most *budget of them and subtracts their number. Returns false if the
-  // budget was too small.
+  // Draws the operations themselves. Subtracts the number of operations that it reads from *budget. Returns false, with
+  // an incomplete picture, if the budget is too small.
   bool Exact(int row, LaneFilter filter, double begin, double end, int width, int64_t* budget, uint8_t* out) const;
-  // Returns pieces of at least `shortest` nanoseconds in begin..end, at most `most`.
+  // Returns at most `most` pieces of at least `shortest` nanoseconds in begin..end. Stops when *budget operations are
+  // read.
   std::vector<TimelineHit> Pieces(int row, LaneFilter filter, double begin, double end, double shortest, size_t most,
                                   int64_t* budget) const;
-  // Returns the worst piece within `near` nanoseconds of `at`; its row is -1 if there is none.
+  // Returns the worst piece at `at`, otherwise the worst within `near` nanoseconds; its row is -1 if there is none.
   TimelineHit HitAt(int row, LaneFilter filter, double at, double near) const;
-  // Returns the newest operation of the row with this number on this communicator: a collective if `kind` is kNone,
-  // otherwise a call of this kind with `peer`. -1 if there is none. Subtracts the operations it read from *budget; -2
-  // if the budget was too small.
+  // Returns the newest operation of the row with this number on this communicator; -1 if there is none. If `kind` is
+  // kNone, any collective matches, otherwise a call of this kind with `peer` or an unknown peer. Subtracts the
+  // operations read from *budget; returns -2 if the budget is too small.
   int64_t FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const;
 
  private:

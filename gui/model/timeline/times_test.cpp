@@ -72,7 +72,7 @@ DocumentPtr Open(const Bundle& bundle) {
   return testing::OpenWith(bundle, std::move(facts));
 }
 
-// Computes every piece the slow way.
+// Draws every piece separately, as a reference.
 std::vector<uint8_t> Oracle(const Timeline& t, int row, LaneFilter filter, double begin, double end, int width) {
   std::vector<uint8_t> out(static_cast<size_t>(width), 0);
   for (int64_t i = 0; i < t.document().OpCount(row); ++i) {
@@ -113,7 +113,7 @@ TEST(TimelineTest, PixelsMatchASlowComputationFromAllPieces) {
     int differ = 0;
     for (int x = 0; x < width; ++x) {
       if (looks[static_cast<size_t>(x)] == wanted[static_cast<size_t>(x)]) continue;
-      // A folded block may cover the gap between its pieces within one pixel, but nothing may be missing.
+      // A block drawn as a whole may cover a gap between its pieces within one pixel, but nothing may be missing.
       EXPECT_GE(looks[static_cast<size_t>(x)], wanted[static_cast<size_t>(x)]) << x;
       ++differ;
     }

@@ -77,7 +77,7 @@ void DetailsView::Impl::Fill() {
             });
 }
 
-// If the file is not read yet, the answer arrives by signal.
+// If the file is not read yet, Records emits Ready or Unavailable later.
 void DetailsView::Impl::AskRecords() {
   if (records == nullptr || details.record < 0) return;
   const std::shared_ptr<const Bundle> bundle = records->Get(details.record_rank);
@@ -89,7 +89,7 @@ void DetailsView::Impl::AskRecords() {
   SetRecorded({{"", "the rank's file no longer holds this operation"}});
 }
 
-// Facts that are only in the rank's file, below the index's facts about the operation.
+// Shows the fields from the rank's file below the first section, which has the index's facts.
 void DetailsView::Impl::SetRecorded(const std::vector<std::pair<QString, QString>>& fields) {
   const auto old = std::find_if(details.sections.begin(), details.sections.end(),
                                 [](const DetailSection& section) { return section.title == kRecorded; });

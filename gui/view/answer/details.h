@@ -8,17 +8,17 @@
 
 namespace lockstep::gui {
 
-// Shows the index's data at once, and the data of the rank's file after `records` has read it.
+// Shows the index's data at once, and the rank's file when `records` has read it.
 class DetailsView : public View {
   Q_OBJECT
 
  public:
-  // `records` must outlive the view; its owner gives it the document.
+  // `records` must outlive the view. The owner of `records` sets its document.
   DetailsView(Navigator* navigator, Records* records, QWidget* parent = nullptr);
   ~DetailsView() override;
 
   void SetDocument(DocumentPtr document) override;
-  // Returns the selected text, or everything as lines of name, tab, value.
+  // Returns the selected text, otherwise everything as lines of name, tab, value.
   QString CopyText() const override;
   bool Idle() const override;
 

@@ -44,7 +44,7 @@ Selection OfRanks(int32_t first, int32_t last) {
 TEST(DetailsViewTest, ShowsAnOperationItsPeersAndItsRank) {
   Shown shown(testing::Hang());
   const DocumentPtr document = shown.document;
-  // Rank 7 waits where rank 5 never arrived.
+  // Rank 7 waits in the collective that rank 5 has not called.
   Selection selection = document->AnomalyAt(0);
   selection.ranks = Ranks::Between(7, 7);
   const QString text = shown.After(selection);
@@ -56,7 +56,7 @@ TEST(DetailsViewTest, ShowsAnOperationItsPeersAndItsRank) {
   EXPECT_TRUE(text.contains("Its communicators"));
   testing::Grab(&shown.view, "details_op");
 
-  // The different rank comes first, and the keyboard can follow its link.
+  // The culprit comes first, and the keyboard can follow its link.
   shown.page->setFocus();
   const QString odd = [&] {
     const Details details = DetailsOf(document, selection);
@@ -115,7 +115,7 @@ TEST(DetailsViewTest, ACommunicatorShowsTheMissingRanks) {
   EXPECT_EQ(shown.page->toPlainText(), "");
 }
 
-// A document without files: the fields of the index stay, with the reason for missing ones.
+// The document has no files: the index's fields stay, followed by why the file's fields are missing.
 TEST(DetailsViewTest, DetailsFromTheFileArriveLater) {
   Navigator navigator;
   Records records;
@@ -137,7 +137,6 @@ TEST(DetailsViewTest, DetailsFromTheFileArriveLater) {
   EXPECT_TRUE(page->toHtml().contains(DarkTheme().link.name()));
 }
 
-// Any selection: nothing fails, and every link leads somewhere.
 TEST(DetailsViewTest, AnySelectionHasDetails) {
   for (const DocumentPtr& document :
        {testing::Hang(), testing::Mismatch(), testing::Healthy(), testing::Made(Bundle())}) {

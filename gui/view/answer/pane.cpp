@@ -15,7 +15,7 @@ namespace lockstep::gui {
 namespace {
 
 constexpr double kWidestCell = 44, kLeastForWords = 90;  // pixels
-constexpr int kSigns = 5;                                // columns between two numbers
+constexpr int kSigns = 5;                                // columns from one number to the next
 
 QFont Bold(const QFont& font) {
   QFont bold = font;
@@ -76,7 +76,7 @@ AnswerPane::Layout AnswerPane::LayoutFor(const QSize& size) const {
   }
   out.label = std::min(out.label + 24, out.width * 0.28);
   const double columns = std::max(focus_->columns(), 1);
-  // The words get the space they need, at most a third, unless the cells would be too narrow for their own words.
+  // The text at the right gets the space it needs, at most a third, and less if cells would be too narrow for "AR".
   const double least = metrics.horizontalAdvance("AR") + 4;
   words = std::min({words, out.width / 3, std::max(out.width - out.label - columns * least, 0.0)});
   out.cell = std::min(kWidestCell, (out.width - out.label - words) / columns);
@@ -139,7 +139,7 @@ void AnswerPane::Draw(QPainter* painter, const QSize& size, bool whole) {
     painter->setBrush(Qt::NoBrush);
     painter->setPen(QPen(cursor ? theme.cursor : theme.selection, 1, cursor ? Qt::SolidLine : Qt::DashLine));
     const bool cell = cursor && cursor_.column >= 0;
-    const double inside = cell ? std::min(4.0, layout.cell / 4) : 0;  // the mark stays visible
+    const double inside = cell ? std::min(4.0, layout.cell / 4) : 0;  // the frame must not cover the fault's mark
     painter->drawRect(
         QRectF(cell ? layout.X(cursor_.column) : 0, layout.Y(row), cell ? layout.cell : layout.label, layout.row)
             .adjusted(inside + 0.5, inside + 0.5, -inside - 0.5, -inside - 0.5));
@@ -227,7 +227,7 @@ void AnswerPane::DrawCell(QPainter* painter, const Theme& theme, const QRectF& r
                           bool culprit) const {
   const auto state = static_cast<ViewState>(cell.state());
   if (state == ViewState::kOutside) return;
-  // Calls without a record, and calls that peers have not made, get only an outline.
+  // A call without a record, and a call that a peer has not made yet, get only an outline.
   if (state == ViewState::kOverwritten || (state == ViewState::kMissing && !culprit)) {
     painter->setBrush(Qt::NoBrush);
     painter->setPen(QPen(theme.faint_text, 1, Qt::DotLine));
@@ -250,7 +250,7 @@ void AnswerPane::DrawCell(QPainter* painter, const Theme& theme, const QRectF& r
   }
 }
 
-// Draws a thick frame that stands out, with a cross if there is no call.
+// Draws a thick frame, with a cross if the call is missing.
 void AnswerPane::DrawMark(QPainter* painter, const Theme& theme, const QRectF& rect, bool missing) const {
   painter->save();
   painter->setRenderHint(QPainter::Antialiasing);

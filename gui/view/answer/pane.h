@@ -1,5 +1,4 @@
-// The picture in AnswerView: the last calls around the fault. Each named rank, each of its nearest peers and each group
-// of other ranks has a row.
+// The picture in AnswerView: the last calls around the fault, with a row for each row of the Focus.
 #pragma once
 
 #include <QRectF>
@@ -20,10 +19,10 @@ class AnswerPane : public Pane {
 
   AnswerPane(Navigator* navigator, QWidget* parent);
 
-  // `focus` is in the document's facts; null for no picture.
+  // `focus` must be in the document's facts; null for no picture.
   void Show(DocumentPtr document, const Focus* focus);
   const Focus* focus() const { return focus_; }
-  // Returns the height for all rows, with more space if `most` allows it.
+  // Returns the height for all rows, up to `most` if they can use more space.
   int HeightFor(int most) const;
   Cell cursor() const { return cursor_; }
   QRectF RectOf(Cell cell) const;

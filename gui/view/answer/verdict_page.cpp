@@ -63,7 +63,7 @@ void Cut(QStringList* lines) {
   lines->append(QString("and %1 more").arg(more));
 }
 
-// Returns the finding's evidence, each line a link to its cells. Omits facts for which the report has separate rows.
+// Returns the finding's evidence, each line with a link to its cells. Omits evidence that has its own report row.
 QStringList EvidenceLines(const Finding& finding, int f) {
   QStringList lines;
   int shown = 0, left = 0;
@@ -84,7 +84,7 @@ QStringList ChainLines(const Finding& finding, int f, const QStringList& as_repo
   QStringList lines;
   for (const QString& line : as_reported) {
     QString out = line;
-    // The report starts with the links of the chain, in order.
+    // The report's row starts with the links of the chain, in order.
     if (lines.size() < std::min(finding.chain_size(), kMaxLinksShown))
       out = Link(QString("chain:%1:%2").arg(f).arg(lines.size()), line);
     lines.append(out);
@@ -122,7 +122,7 @@ std::vector<Row> RowsOf(const Document& document, const ReportSection& section) 
   return rows;
 }
 
-// Collects what is unknown, from all sources, in one row.
+// Collects all that is unknown, from several sources, in one row.
 void AddUnknown(const Document& document, std::vector<Row>* rows) {
   const auto at =
       std::find_if(rows->begin(), rows->end(), [](const Row& row) { return row.place == PlaceOf("blind"); });
@@ -151,7 +151,7 @@ QString Table(const std::vector<Row>& rows) {
   return out + "</table>";
 }
 
-// `below` is the part below the left column.
+// Lays out the rows in one or two columns. `below` comes below the left column.
 QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.place < b.place; });
   if (!columns) return Table(rows) + below;
@@ -165,18 +165,18 @@ QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
       .arg(Table({rows.begin(), middle}) + below, Table({middle, rows.end()}));
 }
 
-// Returns the facts' own sections, or sections made from the verdict alone if an older index has none.
+// Returns the facts' sections. If an older index has none, makes sections from the verdict.
 std::vector<ReportSection> Sections(const Document& document) {
   const ViewFacts& facts = document.facts();
   if (facts.report_size() > 0) return {facts.report().begin(), facts.report().end()};
   if (facts.verdict().verdict() == VERDICT_UNSPECIFIED) return {};
   ViewFacts made;
   SetReport({}, facts.verdict(), &made);
-  made.mutable_report()->RemoveLast();  // it describes data that is not available here
+  made.mutable_report()->RemoveLast();  // it describes the input files, which are unknown here
   return {made.report().begin(), made.report().end()};
 }
 
-// Marks the frame of the user's code, which is always among those shown.
+// Always includes the frame of the user's code, marked.
 QStringList StackLines(const AnswerStack& stack) {
   QStringList lines;
   const int count = static_cast<int>(stack.frames.size());
@@ -191,7 +191,7 @@ QStringList StackLines(const AnswerStack& stack) {
   return lines;
 }
 
-// Adds the finding's stack and call sites in place of the report's lines about them.
+// Replaces the report's rows about stacks and call sites by rows with frames and sites.
 void AddCode(const Document& document, int finding, std::vector<Row>* rows) {
   const size_t stack_place = PlaceOf("stack"), python_place = PlaceOf("python"), calls_place = PlaceOf("calls");
   const auto drop = [rows](size_t place) {

@@ -1,4 +1,4 @@
-// The words of the verdict as markup with links: text and order, without any widget.
+// The text of the verdict as markup with links, without widgets.
 #pragma once
 
 #include <QString>
@@ -11,14 +11,15 @@ namespace lockstep::gui {
 QString VerdictWord(const Document& document);
 // "8 ranks, 31 s: rank 5 = ..: never called ..", printable, not escaped.
 QString VerdictHeadline(const Document& document);
-// "high", "medium", "low"; empty if nothing is claimed.
+// "high", "medium", "low"; empty if the verdict names no confidence.
 QString VerdictSureness(const Document& document);
 
-// Returns what explains the finding: stack, call sites, what to do, the evidence; and links to the other findings.
-// With `columns`, side by side. Links: "finding:F", "evidence:F:E", "chain:F:L", "missing".
+// Returns what explains the finding: stack, call sites, what to do, evidence, and links to the other findings; in two
+// columns if `columns` is true. Links: "finding:F", "evidence:F:E", "chain:F:L", "missing".
 QString VerdictPage(const Document& document, int finding, bool columns);
 
-// Returns what a link of the page selects; empty for links without a target. Sets the finding if the link leads to one.
+// Returns what a link of the page selects; empty for links without a target. If the link leads to a finding, stores its
+// number in *finding.
 Selection VerdictLink(const Document& document, const QString& link, int* finding = nullptr);
 
 }  // namespace lockstep::gui

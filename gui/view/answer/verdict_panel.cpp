@@ -21,7 +21,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The verdict's word, as a badge. The color adds no information to the word.
+// The verdict's word as a colored badge. The color adds no information.
 class Badge : public QLabel {
  public:
   explicit Badge(QWidget* parent) : QLabel(parent) {
@@ -73,7 +73,7 @@ class Badge : public QLabel {
   QColor fill_, ink_;
 };
 
-// A label breaks lines only at spaces, so a name without spaces gets possible breaks.
+// A label breaks lines only at spaces. Inserts possible breaks into long words.
 QString Breakable(const QString& text) {
   constexpr int kLongest = 40;
   QString out;
@@ -86,7 +86,6 @@ QString Breakable(const QString& text) {
   return out;
 }
 
-// The headline: a click, or Enter, selects its cells.
 class Sentence : public QLabel {
  public:
   Sentence(QWidget* parent, std::function<void()> follow) : QLabel(parent), follow_(std::move(follow)) {

@@ -7,7 +7,7 @@
 
 namespace lockstep::gui {
 
-// The headline of the report. A click, or Enter, selects its cells. The panel is as tall as the sentence needs.
+// The headline of the report, as tall as its text needs. A click or Enter selects its cells.
 class VerdictPanel : public View {
   Q_OBJECT
 

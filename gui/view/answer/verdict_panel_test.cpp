@@ -14,7 +14,7 @@
 namespace lockstep::gui {
 namespace {
 
-// The panel as in the window: above the rest.
+// The panel above another widget, as in the window.
 struct Window {
   Window(int width, int height) {
     widget.resize(width, height);
@@ -42,7 +42,7 @@ TEST(VerdictPanelTest, SaysTheHeadlineOfTheReportAndSelectsItsCells) {
   const DocumentPtr document = testing::Hang();
   window.Show(document);
   EXPECT_EQ(window.panel->findChild<QLabel*>("verdict word")->text(), "HUNG");
-  // "99 s: rank 5 ..." next to the badge, "HUNG 99 s  rank 5 ..." in the report.
+  // The headline has "99 s: rank 5 ..", the report "HUNG 99 s  rank 5 ..".
   const auto simple = [](const QString& text) { return text.simplified().replace(' ', ""); };
   const QString report = simple(QString::fromStdString(document->facts().report_text()));
   EXPECT_TRUE(report.contains("HUNG" + simple(window.headline->text()).replace("s:rank", "srank")))

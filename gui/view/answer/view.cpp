@@ -65,14 +65,14 @@ void AnswerView::SetWays(const QList<QAction*>& actions) {
     button->setToolTip(action->toolTip());
     button->setAutoRaise(true);
     button->setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Fixed);
-    button->setMinimumWidth(1);  // a narrow half of a comparison truncates them
+    button->setMinimumWidth(1);  // buttons may be clipped in a narrow half of a comparison
     connect(button, &QToolButton::clicked, action, &QAction::trigger);
     ways_->insertWidget(ways_->count() - 1, button);
   }
 }
 
 void AnswerView::SetDocument(DocumentPtr document) {
-  // If more of the same incident was read, the page keeps its position.
+  // If the new document is the same incident with more data, the page keeps its scroll position.
   const bool keep = document != nullptr && document_ != nullptr && document->paths() == document_->paths();
   document_ = std::move(document);
   Fill(keep);

@@ -1,5 +1,5 @@
-// The answer at a glance. At the top is a picture of the last calls around the fault. Below it are the stack, the call
-// sites, what to do and the evidence. Shows the finding of the navigator's position; links lead to the other findings.
+// The answer: a picture of the last calls around the fault, and below it the stack, the call sites, what to do and the
+// evidence. Shows the finding of the navigator's position; links lead to the other findings.
 #pragma once
 
 #include <QAction>
@@ -21,7 +21,7 @@ class AnswerView : public View {
  public:
   explicit AnswerView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
-  QString CopyText() const override;  // the selected words of the page, otherwise the rows of the picture
+  QString CopyText() const override;  // the selected text of the page, otherwise the rows of the picture
   QString Csv() const override;       // the calls of the picture
   bool Paint(QPainter* painter, const QSize& size) override;
 

@@ -33,7 +33,6 @@ struct Opened {
   AnswerPane* pane = nullptr;
 };
 
-// Removes the report's line wrapping.
 QString Simple(const QString& text) { return text.simplified().replace(' ', ""); }
 
 int PixelsOf(const QImage& image, const QColor& red) {
@@ -49,7 +48,6 @@ TEST(AnswerViewTest, TheCulpritAndItsMissingCallAreMarked) {
   const Focus* focus = shown.pane->focus();
   ASSERT_NE(focus, nullptr);
   EXPECT_EQ(focus->finding(), 0);
-  // The cursor starts on the missing call.
   const Cell at = shown.pane->cursor();
   EXPECT_TRUE(focus->rows(at.row).culprit());
   EXPECT_EQ(at.column, focus->fault_column());
@@ -182,7 +180,7 @@ TEST(AnswerViewTest, EveryLinkHasATarget) {
   }
 }
 
-// A chain link about sends has no column in a matrix.
+// A chain link about sends selects no column, because a communicator's matrix has no column for sends.
 TEST(AnswerViewTest, ALinkOfSendsSelectsRanksOnly) {
   const DocumentPtr document = testing::HungPipeline();
   const Finding& finding = document->verdict().findings(0);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kNear = 8;         // pixels
 constexpr double kFewest = 4;       // points across the plot
-constexpr double kLeastStripe = 3;  // minimum width of a visible host, in pixels
+constexpr double kLeastStripe = 3;  // stripes of hosts narrower than this are not drawn
 
 }  // namespace
 
@@ -93,7 +93,7 @@ int BandwidthPane::NearestTo(const QPointF& at) const {
       const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
       if (share.outlier != outliers) continue;
       const QPointF point = PointAt(i);
-      // Its line extends from its median down to its worst value.
+      // The line of a point extends from the median down to the worst value.
       const double down = plot.bottom() - share.worst * plot.height();
       const double y = std::clamp(at.y(), point.y(), std::max(point.y(), down));
       const double distance = (point.x() - at.x()) * (point.x() - at.x()) + (y - at.y()) * (y - at.y());
@@ -241,7 +241,7 @@ void BandwidthPane::DrawScale(const Drawing& d) const {
   painter->drawLine(QPointF(d.plot.left(), middle), QPointF(d.plot.right(), middle));
 }
 
-// Draws columns of pixels, each with the range of its medians, and the worst value below.
+// Draws pixel columns, each with the range of its medians, and a line down to the worst value.
 void BandwidthPane::DrawColumns(const Drawing& d) const {
   QPainter* painter = d.painter;
   const QColor usual = d.theme.Of(ViewState::kStarted).fill;

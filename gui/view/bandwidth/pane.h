@@ -18,7 +18,7 @@ class BandwidthPane : public Pane {
  public:
   BandwidthPane(Navigator* navigator, QWidget* parent);
 
-  std::function<void(int)> on_series;  // steps to another series: -1, 1
+  std::function<void(int)> on_series;  // called with -1 or 1 for the previous or next series
 
   void Show(DocumentPtr document, int series);  // -1 for none
   const BandwidthShares& shares() const { return shares_; }
@@ -31,7 +31,7 @@ class BandwidthPane : public Pane {
   void Fit();
   void CentreOnSelection();
   void Draw(QPainter* painter, const QSize& size, bool whole) override;
-  QString NotMeasured() const;  // why there is nothing to see; empty if there is something
+  QString NotMeasured() const;  // why nothing is drawn; empty if there is a plot
 
  protected:
   void mousePressEvent(QMouseEvent* event) override;

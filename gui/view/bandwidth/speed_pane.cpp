@@ -19,9 +19,9 @@ namespace {
 
 constexpr double kNearMark = 12;      // pixels
 constexpr double kWidestColumn = 64;  // pixels
-constexpr double kAbove = 1.05;       // values slightly above the possible speed are drawn at their true height
+constexpr double kAbove = 1.05;       // largest share that is drawn
 constexpr int kSpeedTicks = 4;
-constexpr int kMarkShapes = 5;  // then the same shapes, hollow
+constexpr int kMarkShapes = 5;  // later series repeat the shapes, hollow
 
 QString SizeTick(double power) {
   const int unit = std::clamp(static_cast<int>(power / 10), 0, 3);
@@ -29,7 +29,7 @@ QString SizeTick(double power) {
   return QString("%1 %2").arg(std::exp2(power - 10.0 * unit), 0, 'g', 4).arg(kUnits[unit]);
 }
 
-// Returns the smallest number above `most` whose quarters are round, for the labels.
+// Returns the smallest axis end of at least `most` whose quarters are round numbers.
 double RoundTop(double most) {
   const double quarter = std::max(most, 1.0) / kSpeedTicks, unit = std::pow(10, std::floor(std::log10(quarter)));
   for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
@@ -38,7 +38,7 @@ double RoundTop(double most) {
   return kSpeedTicks * unit * 10;
 }
 
-// Series differ in shape, not only in color.
+// Series differ by shape, not only by color.
 void DrawMark(QPainter* painter, const QPointF& at, int series, const QColor& color, double radius) {
   QPainterPath path;
   const double r = radius;
@@ -211,7 +211,6 @@ QString SpeedPane::TextAt(const QPointF& at) const {
 void SpeedPane::DrawScale(const Drawing& d, const QRect& plot, const Axis& axis) const {
   for (int tick = 0; tick <= kSpeedTicks; ++tick) {
     const double share = static_cast<double>(tick) / kSpeedTicks, y = Drawing::Y(plot, share);
-    // The possible speed has its own line.
     const bool roofline = axis.top == 0 && tick == kSpeedTicks;
     d.painter->setPen(roofline ? QPen(d.theme.text, 2) : QPen(d.theme.grid, 1));
     d.painter->drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
@@ -236,7 +235,7 @@ void SpeedPane::DrawSizes(const Drawing& d, const QRect& plot) const {
   }
   const QColor usual = d.theme.Of(ViewState::kStarted).fill;
   const double radius = d.metrics.height() * 0.28;
-  // The chosen row is drawn last, above the others.
+  // The chosen row is drawn last, on top.
   const int count = static_cast<int>(speeds_.rows.size());
   for (int n = 0; n <= count; ++n) {
     const int i = n == count ? speed_ : n;

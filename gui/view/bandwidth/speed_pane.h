@@ -1,5 +1,5 @@
-// The second picture in the bandwidth tab. At the top is bus bandwidth by message size. Below it is bus bandwidth by
-// host, for one operation. Both are shares of the possible speed.
+// The second picture in the bandwidth tab: bus bandwidth by message size, and below it by host for one operation. Both
+// are shares of the possible speed, or bytes per second if that is unknown.
 #pragma once
 
 #include <QPointF>
@@ -20,17 +20,17 @@ class SpeedPane : public Pane {
  public:
   SpeedPane(Navigator* navigator, QWidget* parent);
 
-  std::function<void(int)> on_speed;  // the user chose another row of Speeds
+  std::function<void(int)> on_speed;  // called when the user chooses another row of Speeds
 
   void Show(DocumentPtr document, int speed);
   const Speeds& speeds() const { return speeds_; }
-  QPointF PointAt(int speed) const;        // its median, on the widget
-  QPointF HostAt(int host) const;          // the middle of its column, on the widget
+  QPointF PointAt(int speed) const;        // the row's median, on the widget
+  QPointF HostAt(int host) const;          // the middle of the host's column, on the widget
   int SpeedNear(const QPointF& at) const;  // -1 if there is none
   int HostNear(const QPointF& at) const;   // -1 if there is none
   QString TextAt(const QPointF& at) const;
   void Draw(QPainter* painter, const QSize& size, bool whole) override;
-  QString NotMeasured() const;  // why there is nothing to see; empty if there is something
+  QString NotMeasured() const;  // why nothing is drawn; empty if there is a plot
 
  protected:
   void mousePressEvent(QMouseEvent* event) override;
@@ -60,7 +60,7 @@ class SpeedPane : public Pane {
   Speeds speeds_;
   int speed_ = -1;
   int cursor_ = -1;                          // a host of the chosen row
-  double first_power_ = 0, last_power_ = 1;  // powers of two: the sizes on the axis
+  double first_power_ = 0, last_power_ = 1;  // the axis covers sizes from 2^first_power_ to 2^last_power_ bytes
 };
 
 }  // namespace lockstep::gui

@@ -62,7 +62,7 @@ void BandwidthView::SetDocument(DocumentPtr document) {
   int best = -1, most = -1;
   for (int i = 0; document_ != nullptr && i < document_->facts().bandwidths_size(); ++i) {
     const BandwidthSeries& series = document_->facts().bandwidths(i);
-    // Outliers come first.
+    // Shows the series with the most outliers first.
     const int outliers = series.clock().empty() ? -1 : SharesOf(series).outliers;
     if (outliers > most) {
       most = outliers;
@@ -72,7 +72,7 @@ void BandwidthView::SetDocument(DocumentPtr document) {
   if (best < 0 && document_ != nullptr && document_->facts().bandwidths_size() > 0) best = 0;
   series_ = best;
   pane_->Show(document_, series_);
-  // The operation that took the most time comes first.
+  // The first row is the operation that took the most time.
   speed_ = document_ != nullptr && document_->verdict().speeds_size() > 0 ? 0 : -1;
   speed_pane_->Show(document_, speed_);
   FillChooser();
@@ -137,7 +137,7 @@ void BandwidthView::SetSpeed(int speed) {
   Summarize();
 }
 
-// Returns a line for each operation, and one for each of its hosts.
+// Returns one line for each operation, and one for each host of it.
 QString BandwidthView::SpeedTable(QChar separator) const {
   QStringList lines(QStringList({"operation", "host", "operations", "bus_bytes_per_s", "tenth_slowest", "tenth_fastest",
                                  "possible_bytes_per_s", "possible_by"})

@@ -1,5 +1,5 @@
-// Bus bandwidth in two pictures. By rank: each rank's bandwidth for one kind and size of operation, as 0 to 100 % of
-// the best value. Marks show ranks far below the others. A click selects the rank, its communicator and its slowest
+// Bus bandwidth in two pictures. By rank: each rank's bandwidth for one kind and size of operation, as a share of the
+// best value; ranks far below the others are marked. A click selects the rank, its communicator and its slowest
 // operation. By size and host: see SpeedPane.
 #pragma once
 

@@ -149,7 +149,6 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   view.SetBySize(true);
   SpeedPane* pane = view.speed_pane();
   EXPECT_EQ(view.speed(), 0);
-  // Half of the possible speed is at half of the height.
   const QString text = pane->TextAt(pane->PointAt(0));
   EXPECT_TRUE(text.contains("50 % of 100.0 GB/s (line rate 200 Gbit/s for each GPU, detected)")) << text.toStdString();
   EXPECT_TRUE(pane->TextAt(pane->HostAt(1)).startsWith("a host of another job"))
@@ -161,7 +160,7 @@ TEST(BandwidthViewTest, BySizeAndHostTheRooflineIsShownAndHostsAreSelected) {
   QTest::keyClick(pane, Qt::Key_Right);
   QTest::keyClick(pane, Qt::Key_Return);
   EXPECT_EQ(navigator.selection().ranks, before) << "this host has no rank";
-  // Only a row with a roofline is in the picture, but both can be chosen.
+  // A row without a roofline is not in the picture, but can be chosen.
   EXPECT_EQ(pane->SpeedNear(pane->PointAt(1)), -1);
   QTest::keyClick(pane, Qt::Key_PageDown);
   EXPECT_EQ(view.speed(), 1);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kMargin = 24, kPad = 8, kBar = 7;
 constexpr double kNearest = 4, kFarthest = 0.02;
-constexpr double kReadableScale = 0.85, kLargestFit = 1.25;  // Fit scrolls rather than drawing smaller text
+constexpr double kReadableScale = 0.85, kLargestFit = 1.25;  // Fit scrolls instead of making the text smaller
 constexpr int kTitleLines = 3;
 
 QColor KindColor(WaitClass::Kind kind, const Theme& theme) {
@@ -34,7 +34,7 @@ QColor KindColor(WaitClass::Kind kind, const Theme& theme) {
   }
 }
 
-// Wraps words into lines of at most `width`, at most `most` lines, the last one elided.
+// Breaks text into at most `most` lines of at most `width`; elides the last line.
 QStringList Wrap(const QString& text, const QFontMetricsF& metrics, double width, int most) {
   QStringList lines;
   QString line;
@@ -140,7 +140,7 @@ void WaitGraphView::Mark() {
 }
 
 QRectF WaitGraphView::SceneRect() const {
-  // Cycles are curved beyond the nodes, with their labels there.
+  // The curves and labels of cycles extend beyond the nodes.
   double bow = 0;
   const QFontMetricsF metrics(SmallFont());
   for (size_t a = 0; a < layout_.paths.size(); ++a) {
@@ -159,8 +159,7 @@ QRectF WaitGraphView::NodeRect(int node) const {
   return QRectF(rect.topLeft() * scale_ + offset_, rect.size() * scale_);
 }
 
-// Shows everything if that is readable. Otherwise shows the causes and what waits for them, and the user scrolls to the
-// rest.
+// Shows everything if that is readable. Otherwise shows the causes and their direct waiters, and the user can scroll.
 void WaitGraphView::Fit() {
   fitted_ = true;
   const QRectF scene = SceneRect();
@@ -178,7 +177,7 @@ void WaitGraphView::Fit() {
   }
   scale_ = std::clamp(wide / std::max(right - scene.left(), 1.0), kReadableScale, kLargestFit);
   offset_.setX(kMargin - scene.left() * scale_);
-  // What is at the top or the bottom stays there; otherwise the first cause is in the middle.
+  // Centers the causes vertically, without scrolling past the top or the bottom.
   const double middle = (causes.isEmpty() ? scene : causes).center().y();
   offset_.setY(scene.height() * scale_ <= high
                    ? height() / 2.0 - scene.center().y() * scale_
@@ -230,7 +229,7 @@ void WaitGraphView::CentreOnSelection() {
   }
   if (all.isEmpty()) return;
   offset_ = QPointF(width() / 2.0, height() / 2.0) - all.center() * scale_;
-  // No side may show empty space while the picture continues on the other.
+  // Shows no empty space on one side while contents are hidden on the other.
   const QRectF scene = SceneRect();
   if (scene.width() * scale_ > width() - kMargin * 2)
     offset_.setX(std::clamp(offset_.x(), width() - kMargin - scene.right() * scale_, kMargin - scene.left() * scale_));
@@ -315,7 +314,7 @@ void WaitGraphView::FocusNode(int node) {
   update();
 }
 
-// Left: to the node that it waits for; right: to a waiting one; up and down within the layer.
+// Left: to the node that the focused node waits for; right: to a node that waits for it; up and down: within the layer.
 void WaitGraphView::Step(int key) {
   const int n = static_cast<int>(graph_.nodes.size());
   if (n == 0) return;
@@ -507,7 +506,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   const bool of_focus = focus_ >= 0 && hasFocus() && (arrow.from == focus_ || arrow.to == focus_);
   const QColor color = arrow.in_cycle ? theme.alarm : of_focus ? theme.link : theme.faint_text;
   QPainterPath path(points.front());
-  QPointF before;  // the arrow reaches its end from here
+  QPointF before;  // the last point before the end, for the direction of the arrowhead
   if (layout_.paths[index].bow) {
     const QPointF control(points[1].x() * 2 - (points[0].x() + points[2].x()) / 2, points[1].y());
     path.quadTo(control, points[2]);
@@ -541,7 +540,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   double width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   const double height = metrics.height() * static_cast<double>(lines.size());
-  // Above the line, close to the waiting node, where the lines do not overlap yet.
+  // The label is above the line, close to the waiting node, where lines do not overlap yet.
   const QPointF middle = bow ? path.pointAtPercent(0.5) : points[0] - QPointF(10 + width / 2, height / 2 + 2);
   const QRectF label(middle.x() - width / 2 - 3, middle.y() - height / 2 - 1, width + 6, height + 2);
   for (const QRectF& other : *taken) {
@@ -561,7 +560,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
 
 void WaitGraphView::Draw(QPainter* painter, const Theme& theme) const {
   std::vector<QRectF> taken;
-  // Cycles are drawn last, so that they are on top.
+  // Cycles are drawn last, on top.
   for (const bool cycle : {false, true}) {
     for (size_t a = 0; a < graph_.arrows.size(); ++a) {
       if (graph_.arrows[a].in_cycle == cycle) DrawArrow(painter, theme, a, &taken);

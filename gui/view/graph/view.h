@@ -1,6 +1,6 @@
-// The waits between ranks: ranks in equal wait states as nodes, causes on the left, the most distant victims on the
-// right, cycles highlighted. Click or Enter selects a node's ranks and operation; left and right follow the arrows;
-// selections from other views are marked.
+// The wait-for graph. A node is a set of ranks in equal wait states. Causes are on the left, the most distant victims
+// on the right, and cycles are highlighted. A click or Enter selects a node's ranks and operation; Left and Right
+// follow the arrows; the selection of other views is marked.
 #pragma once
 
 #include <QPainterPath>
@@ -35,7 +35,7 @@ class WaitGraphView : public View {
   QString NodeText(int node) const;       // at most six lines
   bool Marked(int node) const {
     return marked_[static_cast<size_t>(node)];
-  }  // whether it shares ranks with the selection
+  }  // whether the node shares ranks with the selection
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -62,14 +62,14 @@ class WaitGraphView : public View {
   void FocusNode(int node);
   void Step(int key);
   void ZoomAt(const QPointF& at, double factor);
-  void Show(const QRectF& scene);  // scrolls until it is visible
+  void Show(const QRectF& scene);  // scrolls until `scene` is visible
   QRectF SceneRect() const;
   QFont SmallFont() const;
 
   DocumentPtr document_;
   WaitGraph graph_;
   WaitLayout layout_;
-  std::vector<QStringList> lines_;  // for each node: title first
+  std::vector<QStringList> lines_;  // for each node, the title first
   std::vector<bool> marked_;
   double scale_ = 1;
   QPointF offset_;      // widget = scene * scale + offset

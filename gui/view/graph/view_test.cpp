@@ -56,7 +56,6 @@ ViewFacts Chain() {
   return facts;
 }
 
-// A picture too large for a readable size is scrolled to the causes.
 TEST(WaitGraphViewTest, ALongChainIsReadableAndBeginsAtTheCause) {
   ViewFacts facts;
   AddClass(&facts, WaitClass::CAUSE, 0, 0, -1, -1, "rank 0", "elsewhere: train.py:88 load");

@@ -1,4 +1,4 @@
-// The matrix for assistive technology: its value is the cell under the cursor.
+// The matrix for assistive technology: the value is the text of the cell under the cursor.
 #pragma once
 
 namespace lockstep::gui {

@@ -36,7 +36,7 @@ MatrixCell NearestMatrixCell(const MatrixLayout& layout, const MatrixScene& scen
   const ViewTransform& t = top ? scene.pinned : scene.body;
   auto inside = [](int value, int size) { return std::clamp(value, 0, std::max(size - 1, 0)) + 0.5; };
   const int lines = scene.data == nullptr ? 0 : scene.data->order.lines();
-  // If every line is pinned, none is left to scroll.
+  // If every line is pinned, there is no line to scroll.
   return {std::min(t.y.ClampedCellAt(inside(at.y() - part.top(), part.height())) + (top ? 0 : Pinned(scene)),
                    std::max(lines - 1, 0)),
           t.x.ClampedCellAt(inside(at.x() - part.left(), part.width()))};

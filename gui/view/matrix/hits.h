@@ -1,4 +1,4 @@
-// What is at a point of the matrix picture, and where a selection is in it.
+// Finds the cell at a point of the matrix picture, and the cells of a selection.
 #pragma once
 
 #include <QPoint>
@@ -14,9 +14,9 @@ namespace lockstep::gui {
 std::optional<MatrixCell> MatrixCellAt(const MatrixLayout& layout, const MatrixScene& scene, const QPoint& at);
 // Returns the cell nearest to the point, which may be anywhere.
 MatrixCell NearestMatrixCell(const MatrixLayout& layout, const MatrixScene& scene, const QPoint& at);
-// Like MatrixCellAt. If several cells share the pixel, returns the one that is drawn: the worst.
+// Like MatrixCellAt. If several cells share the pixel, returns the worst one, which is drawn.
 std::optional<MatrixCell> WorstMatrixCell(const MatrixLayout& layout, const MatrixScene& scene, const QPoint& at);
-// Returns boxes of cells, ascending by line. None mixes pinned and scrolled lines.
+// Returns boxes of cells, ascending by line. No box contains both pinned and scrolled lines.
 std::vector<LineBox> BoxesOfSelection(const MatrixData& data, const Selection& selection);
 // Describes the cell, column, or rank at the point; empty if there is none.
 QString MatrixTip(const MatrixLayout& layout, const MatrixScene& scene, const QPoint& at);

@@ -19,7 +19,7 @@
 namespace lockstep::gui {
 namespace {
 
-// Worst first. "Outside" is the background, and is not counted.
+// Worst first. kOutside is the background and is not counted.
 constexpr ViewState kShown[] = {ViewState::kMissing,     ViewState::kMismatch, ViewState::kFailed,   ViewState::kNoData,
                                 ViewState::kWaiting,     ViewState::kStarted,  ViewState::kEnqueued, ViewState::kIssued,
                                 ViewState::kOverwritten, ViewState::kCompleted};

@@ -8,8 +8,8 @@
 
 namespace lockstep::gui {
 
-// A click or Enter on a state selects its next cell in the matrix after the selected one, and wraps around at the end.
-// Ctrl+click, Ctrl+Enter, or the context menu filters: only ranks with such cells stay, until it is repeated.
+// A click or Enter on a state selects the next cell with the state after the selected cell, and wraps around at the
+// end. Ctrl+click, Ctrl+Enter or the context menu keep only ranks with such cells; doing it again removes the filter.
 class LegendView : public View {
   Q_OBJECT
 
@@ -25,16 +25,16 @@ class LegendView : public View {
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {120, 60}; }
 
-  // Counts what the matrix shows: the visible part of the rows that pass the filters.
+  // Counts the visible cells of rows that pass the filters.
   const StateCounts& counts() const;
-  // Returns false if there is none.
+  // Selects the next cell with the state. Returns false if there is none.
   bool SelectNext(ViewState state);
   QRect RectOf(ViewState state) const;
   // Returns the query that selects ranks with such cells: "state:missing"; empty if there is none.
   static QString FilterOf(ViewState state);
 
  Q_SIGNALS:
-  // Filters like those of the search bar; they replace all existing ones.
+  // These filters must replace all existing ones.
   void FiltersWanted(const QStringList& filters);
 
  protected:

@@ -21,7 +21,7 @@ LineBox Cut(const MatrixData& data, LineBox box) {
 
 int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 
-// The text is made on a worker, the selection on the GUI thread.
+// The text is computed on a worker thread, the selection on the GUI thread.
 constexpr int kMeasuredLines = 256, kSelectedLines = 16;
 
 }  // namespace

@@ -137,8 +137,8 @@ void PaintHistogram(QPainter* painter, const MatrixLayout& layout, const MatrixS
   for (int x = 0; x < rect.width(); ++x) {
     const int first = pixels.first[static_cast<size_t>(x)];
     if (first < 0) continue;
-    // Shows the column that the fewest ranks completed, and the one with the most faults. So an edge or a fault of a
-    // single column stays visible.
+    // If several columns share a pixel, takes the fewest completed and the most faults, so that a single fault stays
+    // visible.
     MatrixData::Column worst = data.columns[static_cast<size_t>(first)];
     for (int c = first + 1; c < pixels.end[static_cast<size_t>(x)]; ++c) {
       const MatrixData::Column& column = data.columns[static_cast<size_t>(c)];
@@ -191,7 +191,7 @@ void PaintColumnAxis(QPainter* painter, const MatrixLayout& layout, const Matrix
   painter->drawText(corner, Qt::AlignRight | Qt::AlignVCenter, font.elidedText(name, Qt::ElideLeft, corner.width()));
 }
 
-// Paints ranks and groups next to one part of the lines.
+// Paints the ranks and groups of the pinned or the scrolled lines.
 void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& part, const ViewAxis& axis,
                   int first_line, const MatrixScene& scene, const Theme& theme) {
   if (layout.row_axis.isEmpty() || part.isEmpty()) return;
@@ -225,7 +225,7 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
       painter->fillRect(QRectF(layout.row_axis.right() - 3, y, 4, 1), theme.faint_text);
     }
   }
-  // Shows groups if they have names, and hosts if every line has space.
+  // Shows names of groups, or hosts if each line has space for text.
   double next = part.top();
   if (names.width() > 30) {
     for (const RowGroup& group : data.order.groups) {
@@ -245,7 +245,7 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
       painter->setPen(fault ? theme.alarm : theme.faint_text);
       painter->drawText(QRectF(names.left(), y, names.width() - 4, font.height()), Qt::AlignRight | Qt::AlignVCenter,
                         font.elidedText(group.name, Qt::ElideMiddle, names.width() - 4));
-      // If many groups share a line of text, fewer names are easier to read.
+      // If many groups share a line of text, shows fewer names.
       next = y + font.height() * (bottom - top < font.height() ? 1.8 : 1.0);
     }
     if (each && scene.grouping == RowGrouping::kRank) {
@@ -288,7 +288,7 @@ void PaintGroupLines(QPainter* painter, const MatrixLayout& layout, const Matrix
   double last = -10;
   for (const RowGroup& group : scene.data->order.groups) {
     const int first = group.first - scene.data->order.pinned;
-    // A line through a group would suggest that it ends there.
+    // Separates only named groups that begin in the scrolled lines.
     if (group.name.isEmpty() || first <= 0) continue;
     const double y = axis.ToPixel(first);
     if (y < 0 || y > layout.body.height() || y - last < 6 || group.count * axis.scale() < 3) continue;
@@ -305,7 +305,7 @@ void Outline(QPainter* painter, const QRectF& rect, const QColor& colour, const 
   painter->drawRect(rect);
 }
 
-// Leaves space for the framed contents, so that a fault of three pixels stays visible.
+// Enlarges the rectangle to at least `side`, so that the frame does not cover contents of a few pixels.
 QRectF AtLeast(QRectF rect, double side) {
   if (rect.width() < side) rect.adjust((rect.width() - side) / 2, 0, (side - rect.width()) / 2, 0);
   if (rect.height() < side) rect.adjust(0, (rect.height() - side) / 2, 0, (side - rect.height()) / 2);
@@ -330,7 +330,7 @@ void PaintSelection(QPainter* painter, const MatrixLayout& layout, const MatrixS
   for (const QRectF& rect : shown)
     Outline(painter, AtLeast(rect.adjusted(-1, -1, 0, 0), 8), theme.selection, theme.background, 1.5);
   painter->restore();
-  // Draws marks outside the cells, so that a selection of one pixel can be found.
+  // Draws marks outside the cells, so that users can find a selection of one pixel.
   painter->setRenderHint(QPainter::Antialiasing);
   painter->setPen(Qt::NoPen);
   painter->setBrush(theme.selection);
@@ -360,7 +360,7 @@ void PaintMinimap(QPainter* painter, const MatrixLayout& layout, const MatrixSce
   const double sx = rect.width() / x.cells(), sy = rect.height() / y.cells();
   QRectF box(rect.left() + x.first() * sx, rect.top() + y.first() * sy, (x.last() - x.first()) * sx,
              (y.last() - y.first()) * sy);
-  // A view of a few lines is still drawn as a visible box.
+  // A small visible part is still drawn as a box.
   if (box.height() < 4) box.adjust(0, (box.height() - 4) / 2, 0, (4 - box.height()) / 2);
   if (box.width() < 4) box.adjust((box.width() - 4) / 2, 0, (4 - box.width()) / 2, 0);
   Outline(painter, box.intersected(QRectF(rect)), theme.selection, theme.background, 1.5);

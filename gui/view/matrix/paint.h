@@ -1,4 +1,4 @@
-// The matrix with everything around it, drawn at any size, for a widget or a picture for a ticket.
+// Draws the matrix with its axes, histogram and minimap at any size, for a widget or a picture in a ticket.
 #pragma once
 
 #include <QFontMetrics>
@@ -15,7 +15,7 @@
 
 namespace lockstep::gui {
 
-// The positions of the parts. A part without space has an empty rectangle.
+// The rectangles of the parts; empty for a part without space.
 struct MatrixLayout {
   QRect title, histogram, column_axis, row_axis, lag;
   QRect pinned, body;  // the cells: pinned lines, and lines that scroll
@@ -51,7 +51,7 @@ struct MatrixScene {
   QString empty_text;  // shown instead of the cells
 };
 
-// Expensive images, kept between frames. An image is created again if its contents change.
+// Expensive images, kept between frames. PaintMatrix creates an image again if its contents change.
 struct MatrixImages {
   QImage body, pinned, minimap;
   ViewTransform body_at, pinned_at;
@@ -62,8 +62,8 @@ struct MatrixImages {
 
 void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layout, const MatrixScene& scene,
                  const Theme& theme, MatrixImages* images);
-// Returns the rectangle of a box of cells: at least one pixel, clipped to its part of the layout. A box must not mix
-// pinned and scrolled lines. Empty if it is not visible.
+// Returns the rectangle of a box of cells, clipped to its part of the layout: at least one pixel, or empty if not
+// visible. A box must not contain both pinned and scrolled lines.
 QRectF RectOfBox(const MatrixLayout& layout, const MatrixScene& scene, const LineBox& box);
 
 }  // namespace lockstep::gui

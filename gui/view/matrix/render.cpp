@@ -13,7 +13,7 @@
 namespace lockstep::gui {
 namespace {
 
-// Calls work(first, last) over [0, count), each part on its own thread.
+// Calls work(first, last) for parts of [0, count), each part on a separate thread.
 template <typename Work>
 void Split(int count, int threads, const Work& work) {
   std::vector<std::thread> others;
@@ -36,7 +36,7 @@ void MaxInto(uint8_t* __restrict out, const uint8_t* __restrict in, size_t n) {
   for (size_t i = 0; i < n; ++i) out[i] = out[i] > in[i] ? out[i] : in[i];
 }
 
-// Handles four rows at once: memory access dominates the cost, so the result is read and written once for four.
+// Combines four rows at once: memory access dominates the cost, and this accesses the result once for four rows.
 void MaxInto4(uint8_t* __restrict out, const uint8_t* __restrict a, const uint8_t* __restrict b,
               const uint8_t* __restrict c, const uint8_t* __restrict d, size_t n) {
   for (size_t i = 0; i < n; ++i) {
@@ -46,7 +46,7 @@ void MaxInto4(uint8_t* __restrict out, const uint8_t* __restrict a, const uint8_
   }
 }
 
-// out[i] = the largest of in[i] .. in[i + length - 1]; `in` has `length` zeros after its n elements.
+// Sets out[i] to the largest of in[i] .. in[i + length - 1]; `in` must have `length` zeros after its n elements.
 void SlidingMax(const uint8_t* in, size_t n, int length, std::vector<uint8_t>* scratch, uint8_t* __restrict out) {
   scratch->assign(in, in + n + static_cast<size_t>(length));
   int reach = 1;
@@ -75,7 +75,7 @@ class Columns {
     if (count_ == 0) begin_ = 0;
     length_ = axis.scale() >= 1 ? 1 : std::max(1, static_cast<int>(std::floor(1 / axis.scale())));
     const bool grid = axis.scale() >= kGridFrom;
-    // A line of pixels is gathered from [windows of `length`, windows of `length` + 1, grid, empty].
+    // source_ maps each pixel to an element of [windows of `length`, windows of `length` + 1, grid, empty].
     source_.resize(static_cast<size_t>(width));
     const uint32_t n = static_cast<uint32_t>(count_);
     for (int x = 0; x < width; ++x) {
@@ -104,7 +104,7 @@ class Columns {
     scratch->windows[static_cast<size_t>(count_) * 2] = kGridPixel;
     scratch->windows[static_cast<size_t>(count_) * 2 + 1] = kEmptyPixel;
   }
-  // scratch->states must contain the columns' states.
+  // scratch->states must contain the states of the columns.
   void Line(Scratch* scratch, uint8_t* __restrict out) const {
     const size_t n = static_cast<size_t>(count_);
     if (length_ == 1) {
@@ -135,7 +135,7 @@ class Columns {
   std::vector<int> odd_;
 };
 
-// The color of each state, as a tile of 8 x 8 pixels because some states are hatched.
+// The colors of each state, as a tile of 8 x 8 pixels, because some states are hatched.
 struct Colours {
   std::array<QRgb, 8 * (kEmptyPixel + 1) * 8> at;  // [y & 7][state][x & 7]
 
@@ -160,10 +160,10 @@ struct Colours {
   }
 };
 
-// Keeps the hatch fixed to its cells while they move.
+// The hatch must move with the cells.
 int Phase(double offset) { return static_cast<int>(static_cast<int64_t>(std::floor(std::fmod(offset, 8.0)) + 8) & 7); }
 
-// The sign of each state in its ink, on a transparent background; null if there is none.
+// The sign of each state in its ink color, on a transparent background; null if there is none.
 std::array<QImage, static_cast<size_t>(ViewState::kCount)> Glyphs(const Theme& theme, double width, double height) {
   std::array<QImage, static_cast<size_t>(ViewState::kCount)> out;
   const int size = std::clamp(static_cast<int>(std::min(width, height) * 0.78), 7, 40);
@@ -219,7 +219,7 @@ PixelCells CellsOfPixels(const ViewAxis& axis, int pixels) {
   out.first.assign(static_cast<size_t>(std::max(pixels, 0)), -1);
   out.end = out.first;
   const int64_t cells = static_cast<int64_t>(axis.cells());
-  constexpr double kHair = 1e-6;  // fraction of a cell that rounding may lose
+  constexpr double kHair = 1e-6;  // tolerance for rounding errors, as a fraction of a cell
   for (int i = 0; i < pixels; ++i) {
     int64_t first = 0, end = 0;
     if (axis.scale() >= 1) {
@@ -303,7 +303,7 @@ void GrowFaults(const ViewTransform& transform, PixelStates* states) {
   auto fault = [](uint8_t s) -> uint8_t {
     return static_cast<uint8_t>(s - static_cast<uint8_t>(ViewState::kFailed)) <= 2 ? s : 0;
   };
-  // The faults; with `across`, each is one pixel wider on both sides.
+  // The faults. With `across`, each fault is one pixel wider on both sides.
   std::vector<uint8_t> spread(states->pixels.size()), faults(w);
   std::vector<char> has(static_cast<size_t>(height), 0);
   for (int y = 0; y < height; ++y) {

@@ -1,4 +1,4 @@
-// The matrix as pixels, without a widget. Pure functions, any thread.
+// The matrix as pixels, without a widget. Pure functions; any thread may call them.
 #pragma once
 
 #include <QImage>
@@ -15,16 +15,16 @@ namespace lockstep::gui {
 
 // The contents of a pixel: a ViewState, or one of these.
 constexpr uint8_t kGridPixel = 11, kEmptyPixel = 12;
-// On an axis where a cell is smaller than this, faults are enlarged to this many pixels, because cells share pixels or
-// are easily overlooked.
+// If a cell is smaller than this many pixels on an axis, faults are enlarged to this size, so that they are not
+// overlooked.
 constexpr double kLeastFaultPixels = 3;
 constexpr double kGridFrom = 8, kGlyphsFrom = 10;  // pixels per cell
 constexpr bool IsFault(uint8_t pixel) {
   return pixel >= static_cast<uint8_t>(ViewState::kFailed) && pixel <= static_cast<uint8_t>(ViewState::kMissing);
 }
 
-// The first and one past the last cell of each pixel of an axis, ascending. Every cell between the first and the last
-// pixel is in at least one. Both are -1 if there is none.
+// For each pixel of an axis: the first cell, and one past the last; -1 if there is none. Ascending; every cell between
+// the first and the last pixel is in at least one pixel.
 struct PixelCells {
   std::vector<int32_t> first, end;
 };
@@ -41,11 +41,10 @@ struct PixelStates {
 };
 PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
                         int threads = 1);
-// Enlarges faults over pixels without faults until each covers kLeastFaultPixels, even at an edge of the picture; never
-// over another fault.
+// Enlarges faults until each covers kLeastFaultPixels, even at an edge of the picture. Never covers another fault.
 void GrowFaults(const ViewTransform& transform, PixelStates* states);
 
-// The transform is in the image's own pixels. For a screen with several pixels per point, pass a Magnified one.
+// The transform is in pixels of the image. For a screen with several pixels per point, pass a Magnified one.
 QImage RenderMatrix(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
                     const Theme& theme, int threads = 1);
 // A sample of a state as the matrix draws it, for legends.

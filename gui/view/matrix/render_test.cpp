@@ -21,7 +21,7 @@ CellMatrix Filled(int rows, int columns, uint8_t state) {
 
 CellMatrix Random(int rows, int columns, std::mt19937* random) {
   CellMatrix matrix = Filled(rows, columns, 0);
-  // Faults are rare, as in reality, so that both single and neighboring faults are enlarged.
+  // Faults are rare, so that both single and neighboring faults occur.
   for (uint8_t& cell : matrix.cells) {
     cell = static_cast<uint8_t>((*random)() % 40 == 0 ? (*random)() % static_cast<unsigned>(ViewState::kCount)
                                                       : (*random)() % 8);
@@ -61,7 +61,7 @@ TEST(MatrixRenderTest, EveryVisibleCellHasAPixel) {
       }
       ASSERT_LT(first, end);
       ASSERT_LE(end, cells);
-      // Only cells of the pixel, except for the rest of a cell.
+      // The range exceeds the pixel by less than one cell.
       EXPECT_GE(first, axis.ToCell(i) - 1 - 1e-6);
       EXPECT_LE(end, axis.ToCell(i + 1) + 1 + 1e-6);
       for (int c = first; c < end; ++c) ++seen[static_cast<size_t>(c)];
@@ -93,7 +93,7 @@ TEST(MatrixRenderTest, TheWorstStateWinsAtEveryZoom) {
           continue;
         }
         if (pixel == kGridPixel) {
-          // A grid line is at the end of a cell that also has other pixels.
+          // A grid line is at the end of a cell that is wider than one pixel.
           const bool right = t.x.scale() >= kGridFrom && t.x.CellAt(x + 1.5) != c0;
           const bool below = t.y.scale() >= kGridFrom && t.y.CellAt(y + 1.5) != l0;
           ASSERT_TRUE(right || below) << x << " " << y;
@@ -122,7 +122,7 @@ TEST(MatrixRenderTest, FaultsAreEnlargedAndHideNoOtherFault) {
     GrowFaults(t, &after);
     if (before.width < 3 || before.height < 3) continue;
     const bool across = t.x.scale() < kLeastFaultPixels, down = t.y.scale() < kLeastFaultPixels;
-    // The range, from `first` to `last`, of a fault at `at` with `size` pixels.
+    // Returns the first and last pixel of the enlarged fault at `at`, on an axis with `size` pixels.
     auto reach = [](int at, int size, bool grows) {
       if (!grows) return std::pair(at, at);
       return std::pair(at == size - 1 ? at - 2 : std::max(at - 1, 0), at == 0 ? 2 : std::min(at + 1, size - 1));
@@ -146,7 +146,7 @@ TEST(MatrixRenderTest, FaultsAreEnlargedAndHideNoOtherFault) {
   }
 }
 
-// One bad cell among 50 million has at least 3 x 3 pixels of its color, at any zoom.
+// One fault among 50 million cells has at least 3 x 3 pixels of its color, at any zoom.
 TEST(MatrixRenderTest, OneBadCellOfFullSizeIsSeenFromAnywhere) {
   const int rows = 24576, columns = 2048;
   CellMatrix matrix = Filled(rows, columns, kCompleted);

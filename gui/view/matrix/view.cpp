@@ -25,7 +25,7 @@ namespace lockstep::gui {
 namespace {
 
 constexpr double kWheelStep = 120, kZoomStep = 1.25;
-constexpr double kReadable = 20;  // width of a column that the view scrolls to, in pixels
+constexpr double kReadable = 20;  // minimum width of a column that the view scrolls to, in pixels
 
 }  // namespace
 
@@ -54,7 +54,7 @@ struct MatrixView::Impl {
   int pinned() const { return data() == nullptr ? 0 : data()->order.pinned; }
   const Place& place() const { return view->navigator()->place(); }
 
-  // The picture does not match the position yet.
+  // The picture does not match the position.
   bool stale() const {
     if (data() == nullptr) return document != nullptr;
     return !source.idle() || data()->document != document || data()->cells->mode != place().matrix_mode ||
@@ -95,7 +95,6 @@ struct MatrixView::Impl {
 
   std::optional<Cell> CellAt(const QPoint& at) const { return MatrixCellAt(layout, scene, at); }
   Cell NearestCell(const QPoint& at) const { return NearestMatrixCell(layout, scene, at); }
-  // Returns the worst cell at this pixel: if several cells are under the pointer, the one that is drawn.
   std::optional<Cell> WorstAt(const QPoint& at) const { return WorstMatrixCell(layout, scene, at); }
   int RowOf(int line) const { return static_cast<int>(data()->order.rows[static_cast<size_t>(line)]); }
 
@@ -104,7 +103,7 @@ struct MatrixView::Impl {
                                                   : BoxesOfSelection(*data(), view->navigator()->selection());
   }
 
-  // Returns the box that contains everything selected, among the lines that scroll.
+  // Returns the smallest box that contains all selected cells in scrolled lines.
   std::optional<LineBox> SelectedBox() const {
     std::optional<LineBox> all;
     for (const LineBox& box : scene.selected) {
@@ -147,14 +146,14 @@ struct MatrixView::Impl {
     }
   }
 
-  // The selection changed, here or in another view.
+  // Handles a change of the selection by this or another view.
   void Follow() {
     const Selection& selection = view->navigator()->selection();
     if (!selecting && document != nullptr) {
       const bool a_place = selection.comm >= 0 && selection.comm < document->comm_count() && selection.seq_first >= 0;
       const bool here = place().matrix_mode == MatrixMode::kCommunicator && place().matrix_comm == selection.comm;
-      // A finding about a communicator is shown in the communicator's matrix; one operation of one rank, among the
-      // rank's calls, too.
+      // A selection in a communicator is shown in that communicator's matrix. A single operation may stay in the job's
+      // matrix.
       if (a_place && !here && (place().matrix_mode == MatrixMode::kCommunicator || selection.record < 0)) {
         Place next = place();
         next.matrix_mode = MatrixMode::kCommunicator;
@@ -186,7 +185,7 @@ struct MatrixView::Impl {
                 std::max(from.column, to.column)};
     if (whole_rows) box.column_first = 0, box.column_last = columns() - 1;
     if (whole_columns) box.line_first = pinned(), box.line_last = lines() - 1;
-    // Pinned and scrolled lines are separate pictures.
+    // A box must not contain both pinned and scrolled lines.
     if (box.line_first < pinned() && box.line_last >= pinned()) {
       if (from.line < pinned()) {
         box.line_last = pinned() - 1;
@@ -227,7 +226,6 @@ struct MatrixView::Impl {
     Show(t);
   }
 
-  // Shows the collective's column over all members.
   void ShowColumn(Cell cell) {
     if (stale() || data() == nullptr || document == nullptr) return;
     const Selection selection = SelectionOfCell(*document, *data()->cells, RowOf(cell.line), cell.column);
@@ -286,7 +284,7 @@ MatrixView::MatrixView(Navigator* navigator, QWidget* parent)
   connect(navigator, &Navigator::SelectionChanged, this, [this] { impl_->Follow(); });
   connect(&impl_->source, &MatrixSource::Ready, this, [this] {
     Impl& d = *impl_;
-    // The cursor stays on its rank if the columns have the same meaning.
+    // The cursor stays on its rank if the cells are the same.
     int row = -1;
     const MatrixDataPtr next = d.source.data();
     if (d.cursor.has_value() && d.data() != nullptr && next != nullptr && next->cells == d.data()->cells)
@@ -437,7 +435,7 @@ void MatrixView::changeEvent(QEvent* event) {
 void MatrixView::focusInEvent(QFocusEvent* event) {
   View::focusInEvent(event);
   Impl& d = *impl_;
-  // Keys need a cursor: at the selection, otherwise at the end of the visible part.
+  // Keys need a cursor: at the selection, otherwise at the top right of the visible part.
   if (!d.cursor.has_value() && d.lines() > 0 && d.columns() > 0 && event->reason() != Qt::MouseFocusReason) {
     const std::optional<LineBox> box = d.SelectedBox();
     MoveCursor(box.has_value() ? Cell{box->line_first, box->column_first} : d.NearestCell(d.layout.body.topRight()));

@@ -12,14 +12,14 @@
 
 namespace lockstep::gui {
 
-// Rows are ranks in the current grouping. Columns are collectives of a communicator, or the last calls of each rank.
-// Around it are row and column axes, how far each rank is behind, how many have completed each column, and a minimap.
-// Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned determine what it shows. While another matrix is
-// built, the old one stays.
+// Rows are ranks in the current grouping. Columns are the collectives of a communicator, or the last calls of each
+// rank. Around the cells are axes, how far each rank is behind, how many ranks have completed each column, and a
+// minimap. Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned determine the picture. While a new
+// matrix is built, the old one stays.
 // - Wheel: scrolls ranks, with Shift columns; with Ctrl it zooms columns at the pointer, with Ctrl+Shift ranks. A drag
 //   with the middle button or Shift pans both.
-// - Arrows move the cursor; with Shift they measure an area, with Ctrl they move by ten. PgUp PgDn move by a screen;
-//   Home End go to the ends of the row, with Ctrl of the ranks. Enter selects; Ctrl+Enter shows the collective's
+// - Arrows move the cursor; with Shift they measure an area, with Ctrl they move by ten. PgUp, PgDn move by a screen;
+//   Home and End go to the ends of the row, with Ctrl of the ranks. Enter selects; Ctrl+Enter shows the collective's
 //   column.
 // - A left drag measures an area (on an axis: whole rows or columns), Esc removes it. A double click shows the
 //   collective's column. Other keys are the window's actions.
@@ -49,7 +49,7 @@ class MatrixView : public View {
   void MoveCursor(Cell cell);
   // Returns the cursor's cell for a screen reader; empty if there is none.
   QString SpokenCursor() const;
-  // For tests: the current layout. Null if nothing is open.
+  // For tests: the current data and layout. Null if nothing is open.
   const MatrixData* data() const;
   const ViewTransform& transform() const;
   std::optional<Cell> CellAt(const QPoint& at) const;

@@ -27,7 +27,6 @@ DocumentPtr AStall() {
   return document.ok() ? *document : nullptr;
 }
 
-// Waits until the view has nothing left to do, with a time limit.
 bool Settle(const View& view) {
   QElapsedTimer timer;
   timer.start();
@@ -84,7 +83,6 @@ TEST_F(MatrixViewTest, AFindingIsShownInItsCommunicator) {
   const MatrixView::Cell cell = CellOf(culprit);
   EXPECT_EQ(StateAt(cell), ViewState::kMissing);
   EXPECT_EQ(view_.cursor(), cell);
-  // The cell has its color on the screen.
   const QPoint at = view_.CentreOf(cell);
   const QImage shot = view_.grab().toImage();
   const QColor fill = ThemeFor(view_.palette()).Of(ViewState::kMissing).fill;
@@ -178,7 +176,6 @@ TEST_F(MatrixViewTest, DraggingMeasuresSelectsAndZooms) {
   Key(Qt::Key_Escape);
   EXPECT_FALSE(view_.area().has_value());
   EXPECT_FALSE(navigator_.selection().empty()) << "each Esc must clear one thing";
-  // Does the same with keys.
   view_.MoveCursor({1, 40});
   Key(Qt::Key_Right, Qt::ShiftModifier);
   Key(Qt::Key_Down, Qt::ShiftModifier);
@@ -330,7 +327,7 @@ TEST_F(MatrixViewTest, PaintsEveryDocumentAndNone) {
   view_.SetDocument(*empty);
   ASSERT_TRUE(Settle(view_));
   view_.grab();
-  // One after another, without waiting: the last document is shown.
+  // Documents change without waiting; the last one is shown.
   for (int i = 0; i < 20; ++i) view_.SetDocument(i % 2 == 0 ? document_ : *empty);
   view_.SetDocument(document_);
   ASSERT_TRUE(Settle(view_));
@@ -361,7 +358,7 @@ TEST_F(MatrixViewTest, TheLegendCountsVisibleCellsAndFindsTheNext) {
   ASSERT_TRUE(Settle(legend));
   StateCounts expected{};
   const CellMatrix& cells = *view_.data()->cells;
-  const size_t whole = cells.cells.size();  // other pictures take its place below
+  const size_t whole = cells.cells.size();  // `cells` changes below
   for (const uint8_t cell : cells.cells) ++expected[cell];
   EXPECT_EQ(legend.counts(), expected);
   ASSERT_GT(expected[static_cast<size_t>(ViewState::kMissing)], 0);

@@ -12,7 +12,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kLeast = 22;  // minimum height in pixels, even for one rank among thousands
+constexpr double kLeast = 22;  // minimum width of a box, in pixels
 
 struct KindStyle {
   QColor fill, text;
@@ -178,7 +178,7 @@ void IciclePane::Step(int key) {
   } else if (key == Qt::Key_Up) {
     to = current_ == root_ ? -1 : model_->ParentOf(current_);
   } else if (key == Qt::Key_Down) {
-    // Follows the most frequent path; rare ones are to its left.
+    // Follows the child with the most ranks, which is the last one.
     if (const std::vector<int>& children = model_->ChildrenOf(current_); !children.empty()) to = children.back();
   } else {
     const std::vector<int>& siblings = model_->ChildrenOf(model_->ParentOf(current_));

@@ -15,12 +15,12 @@ class IciclePane : public Pane {
   Q_OBJECT
 
  public:
-  // `model` must outlive it.
+  // `model` must outlive the pane.
   explicit IciclePane(const StackModel* model, QWidget* parent = nullptr);
 
   std::function<void(int)> on_current, on_select;  // the node in focus; the chosen node
 
-  void Rebuild();  // call after model, root, width or font changed
+  void Rebuild();  // call after the model, root, width or font changed
   int root() const { return root_; }
   void SetRoot(int node);  // -1 for all
   void SetCurrent(int node);

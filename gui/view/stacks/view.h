@@ -1,6 +1,6 @@
-// The merged stacks of all ranks as a picture, and as a tree below it. The more ranks a node has, the wider it is.
-// Exceptional ranks are marked and come first. A click or Enter selects a node's ranks. Without stacks, the view shows
-// the reason.
+// The merged stacks of all ranks as a picture, and below it as a tree. The width of a node is proportional to its
+// ranks. Exceptional ranks are marked and come first. A click or Enter selects a node's ranks. Without stacks, the view
+// shows the reason.
 #pragma once
 
 #include <vector>

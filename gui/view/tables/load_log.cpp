@@ -20,7 +20,7 @@ struct Line {
   int32_t rank = -1;
 };
 
-// The loader's report, then the verdict's further problems.
+// The loader's lines, then those problems of the verdict that the loader did not report.
 class LogModel : public QAbstractListModel {
  public:
   using QAbstractListModel::QAbstractListModel;
@@ -60,7 +60,7 @@ class LogModel : public QAbstractListModel {
     if (!index.isValid() || index.row() >= count()) return {};
     const Line& line = At(index.row());
     if (role == Qt::DisplayRole) return line.text;
-    // Rich text in a tooltip wraps its lines; its contents are escaped.
+    // A tooltip wraps lines only in rich text; the contents are escaped.
     if (role == Qt::ToolTipRole) return QString("<p>%1</p>").arg(Html(line.text, 600));
     return {};
   }

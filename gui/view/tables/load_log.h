@@ -1,4 +1,4 @@
-// Problems while reading, one per line: a damaged rank is a line here, never a failed open.
+// Problems while reading, one per line. A damaged rank is a line here; the incident still opens.
 #pragma once
 
 #include <QString>
@@ -9,7 +9,8 @@
 
 namespace lockstep::gui {
 
-// Shows the loader's lines while it reads, and later the verdict's problems, too. A line about a rank selects it.
+// Shows the loader's lines while it reads, and later also the verdict's problems. A click on a line about a rank
+// selects the rank.
 class LoadLog : public View {
   Q_OBJECT
 
@@ -18,9 +19,9 @@ class LoadLog : public View {
   ~LoadLog() override;
 
   void SetDocument(DocumentPtr document) override;
-  // Adds a line for the current load. Lines beyond the first 10,000 are only counted.
+  // Adds a line about the current load. Lines after the first 10,000 are only counted.
   void AddLine(const QString& line, int32_t rank = -1);
-  // A new load begins: its lines replace the previous ones.
+  // Removes all lines, for a new load.
   void Clear();
   int line_count() const;
   // "Load log" or "Load log (3)".

@@ -25,7 +25,7 @@ struct TreePane::Impl {
   bool showing = false;
 
   void Filter();
-  // Names get their width first, then the states.
+  // Gives width to the names first, then to the states.
   void Share() {
     const int width = tree->viewport()->width(), letter = tree->fontMetrics().averageCharWidth();
     tree->setIndentation(tree->fontMetrics().height());
@@ -40,14 +40,14 @@ void TreePane::Impl::Filter() {
   model->SetFilter(filter->text(), !place.filters.isEmpty(), place.filtered);
 }
 
-// One rank or communicator becomes the current line; the items of a larger selection are tinted in place.
+// A single rank or communicator becomes the current line. The items of a larger selection are only tinted.
 void TreePane::Impl::ShowSelection() {
   showing = true;
   const Selection& selection = pane->navigator()->selection();
   QModelIndex index;
   if (selection.ranks.size() == 1) index = model->FindRank(selection.ranks.front());
   if (selection.ranks.empty() && selection.comm >= 0) index = model->FindComm(selection.comm);
-  // A clicked item that leaves the selection unchanged stays current. A rank occurs below its host and in each of its
+  // A clicked item stays current if it selects the same. A rank occurs below its host and below each of its
   // communicators.
   const QModelIndex current = tree->currentIndex();
   const bool says = current.isValid() && tree->selectionModel()->isSelected(current) &&
@@ -110,8 +110,8 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent)
   p.tree->setExpandsOnDoubleClick(true);
   p.tree->header()->setStretchLastSection(true);
   p.tree->header()->setMinimumSectionSize(40);
-  p.tree->setHorizontalScrollBarPolicy(
-      Qt::ScrollBarAlwaysOff);  // text that does not fit is in the tooltip and in the details
+  // The tooltip and the details show the full text.
+  p.tree->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   p.tree->viewport()->installEventFilter(this);
   p.tree->setItemDelegate(new StateDelegate(
       IncidentTree::kMark,

@@ -1,4 +1,4 @@
-// The job as a tree: hosts with their ranks, communicators with their members, each with the mark of its state.
+// The job as a tree: hosts with their ranks, communicators with their members, each with its state.
 #pragma once
 
 #include <memory>

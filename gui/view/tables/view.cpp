@@ -22,7 +22,7 @@
 namespace lockstep::gui {
 namespace {
 
-// A selection with more pieces than this is drawn, but not set in the table widget, whose cost grows quadratically.
+// A larger selection is drawn as marked rows, but not set in the table widget, where the cost is quadratic.
 constexpr int kMostPieces = 256;
 
 }  // namespace
@@ -80,7 +80,6 @@ void TableView::Impl::Filter() {
   Count();
 }
 
-// Shows the navigator's selection as rows.
 void TableView::Impl::ShowSelection(bool scroll) {
   showing = true;
   const TableRows* rows = model->rows();
@@ -120,7 +119,7 @@ void TableView::Impl::TakeSelection() {
   for (const QItemSelectionRange& range : table->selectionModel()->selection()) {
     for (int row = range.top(); row <= range.bottom(); ++row) sources.push_back(model->Source(row));
   }
-  if (sources.empty()) return;  // rows that a filter or a reload hides stay selected
+  if (sources.empty()) return;  // a filter or a reload hides the selected rows, which stay selected
   std::sort(sources.begin(), sources.end());
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
   showing = true;
@@ -218,10 +217,10 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
     QAction* action = menu->addAction(p.kind.columns[static_cast<size_t>(c)].title);
     action->setCheckable(true);
     action->setChecked(true);
-    action->setEnabled(c != 0);  // at least one column stays
+    action->setEnabled(c != 0);  // the first column cannot be hidden
     connect(action, &QAction::toggled, this, [this, c](bool on) { impl_->table->setColumnHidden(c, !on); });
   }
-  // The session may restore the header's state.
+  // The session may have restored other visible columns.
   connect(menu, &QMenu::aboutToShow, this, [this, menu] {
     for (int c = 0; c < impl_->model->columnCount(); ++c)
       menu->actions()[c]->setChecked(!impl_->table->isColumnHidden(c));
@@ -253,7 +252,7 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
     impl_->showing = false;
   });
   connect(p.table->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] { impl_->TakeSelection(); });
-  // Enter selects the row again after something else was selected elsewhere.
+  // Enter selects the row again if another view changed the selection.
   connect(p.table, &QAbstractItemView::activated, this, [this] { impl_->TakeSelection(); });
   connect(navigator, &Navigator::SelectionChanged, this, [this] {
     if (!impl_->showing) impl_->ShowSelection(true);

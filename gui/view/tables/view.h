@@ -1,4 +1,4 @@
-// One table of the window: a filter field, the count, columns to show and hide, and rows that select.
+// One table of the window: a filter field, the number of rows, a menu of columns, and rows that users select.
 #pragma once
 
 #include <memory>

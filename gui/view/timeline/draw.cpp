@@ -16,7 +16,6 @@
 namespace lockstep::gui {
 namespace {
 
-// Returns the look's text in the legend.
 const char* ShortName(TimelineLook look) {
   switch (look) {
     case TimelineLook::kHost: return "CPU in call";
@@ -28,10 +27,10 @@ const char* ShortName(TimelineLook look) {
   }
 }
 
-constexpr int64_t kAtOnce = 100'000;  // operations that are read while drawing
+constexpr int64_t kAtOnce = 100'000;  // operations that one paint event may read
 constexpr int64_t kTextBudget = 60'000;
 constexpr int64_t kFindBudget = 300'000;
-constexpr double kShapes = 11;  // height in pixels from which lanes also distinguish looks by shape
+constexpr double kShapes = 11;  // from this lane height in pixels, looks also differ by shape
 constexpr int kMostFlowLanes = 400;
 constexpr size_t kMostFlowArrows = 16;  // per collective; beyond this, one line marks the last arrival
 
@@ -77,7 +76,6 @@ void ArrowHead(QPainter* painter, const QPointF& from, const QPointF& to) {
 
 }  // namespace
 
-// Scales rows of timeline looks to the picture's pixels.
 QImage TimelinePane::ImageOf(const TimelineRaster& raster, const Theme& theme) const {
   const int width = raster.request.width, height = raster.request.height;
   QImage image(width, height, QImage::Format_RGB32);
@@ -104,13 +102,13 @@ QImage TimelinePane::ImageOf(const TimelineRaster& raster, const Theme& theme) c
       const double lane = raster.request.y0 + (y + 0.5) / per_lane;
       row = static_cast<int>(std::floor(lane)) - raster.first_lane;
       share = lane - std::floor(lane);
-      // A background line between lanes that are tall enough.
+      // Tall lanes are separated by a line of background.
       gap = per_lane >= 4 && (y + 1.5) / per_lane + raster.request.y0 >= std::floor(lane) + 1;
       if (per_lane >= kShapes) share = std::clamp((share * per_lane - 1) / (per_lane - 3), 0.0, 0.999), band = y;
     }
     if (row < 0 || row >= raster.rows || gap) continue;
     auto* line = reinterpret_cast<QRgb*>(image.scanLine(y));
-    // A lane's lines are equal as long as no shapes are drawn.
+    // Without shapes, all pixel lines of a lane are equal.
     if (row == row_done && band == band_done) {
       std::memcpy(line, image.constScanLine(y - 1), static_cast<size_t>(width) * sizeof(QRgb));
       continue;
@@ -149,7 +147,7 @@ void TimelinePane::DrawLooks(QPainter* painter, const Frame& frame, bool whole) 
       raster_ != nullptr && raster_lanes_ == lanes_.get() && raster_->request == request &&
       (raster_->exact || timeline_->bin_ns() <= (request.x1 - request.x0) / request.width || refine_.busy());
   if (!had) {
-    // If bins are as fine as pixels, there is no need to read operations.
+    // If bins are as fine as pixels, few operations need to be read.
     const bool fine = timeline_->bin_ns() <= (request.x1 - request.x0) / request.width;
     const bool parts = detail_ == LaneDetail::kStreams;
     raster_ = RasterLanes(*timeline_, *lanes_, request, fine && !parts ? 50'000 : kAtOnce, !parts);
@@ -197,7 +195,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   double free_from = gutter.top();  // labels above end here
   double host_from = gutter.top();
   const Selection& selection = navigator_->selection();
-  // With thousands of lanes, examines only those with space for a label.
+  // With thousands of lanes, examines only one lane per label.
   const int step = std::max(1, static_cast<int>(0.5 / frame.lane_height));
   for (int i = frame.first; i < frame.last; i += step) {
     const TimelineLane& lane = lanes_->lanes[static_cast<size_t>(i)];
@@ -252,7 +250,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
                         theme.selection);
     }
   }
-  // A named cause is marked even if its lane is small.
+  // A cause is marked even if its lane is small.
   painter->setPen(Qt::NoPen);
   painter->setBrush(theme.cause);
   for (const int lane : cause_lanes_) {
@@ -278,7 +276,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   }
 }
 
-// Draws names inside wide pieces, and a lane's unknown parts.
+// Draws names inside wide pieces, and where a lane has no data.
 void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
   if (frame.lane_height < 8) return;
   int64_t budget = kTextBudget;
@@ -313,12 +311,12 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
     if (frame.lane_height < frame.metrics.height() + 2 || lane.count > 1) continue;
     std::vector<TimelineHit> hits =
         timeline_->Pieces(row, lane.filter, frame.shown.x0, frame.shown.x1, shortest, 100, &budget);
-    // If pieces overlap, the worst one's text is drawn.
+    // If pieces overlap, only the worst one gets text.
     std::stable_sort(hits.begin(), hits.end(),
                      [](const TimelineHit& a, const TimelineHit& b) { return a.piece.look > b.piece.look; });
     std::vector<std::pair<double, double>> taken;
     for (const TimelineHit& hit : hits) {
-      // In a rank's single lane, the GPU's piece covers the CPU's call.
+      // In a rank's single lane, GPU pieces cover those of CPU calls.
       if (hit.piece.look == TimelineLook::kQueued ||
           (lane.filter.part == LaneFilter::Part::kAll && hit.piece.look == TimelineLook::kHost))
         continue;
@@ -330,7 +328,7 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
         continue;
       taken.emplace_back(a, b);
       const LookStyle style = StyleOf(hit.piece.look, frame.theme);
-      // A text over a narrow shape gets its own background.
+      // Text over a narrow shape gets a background.
       const QString text =
           frame.metrics.elidedText(document_->OpText(document_->OpAt(row, hit.record)), Qt::ElideRight, b - a - 8);
       const QRectF box(a + 3, rect.center().y() - frame.metrics.height() / 2, frame.metrics.horizontalAdvance(text) + 4,
@@ -553,7 +551,7 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
   if (finding_) QTimer::singleShot(0, this, [this] { update(); });
 }
 
-// The possible error of each lane's clock at the current time.
+// Draws the possible error of each lane's clock at the current time.
 void TimelinePane::DrawClocks(QPainter* painter, const Frame& frame) const {
   std::optional<double> at;
   int row = -1;

@@ -17,7 +17,7 @@ struct TimelinePane::Frame {
   QFontMetricsF metrics;
   bool whole = false;  // for export
   double lane_height = 1;
-  int first = 0, last = 0;  // visible lanes, without the end
+  int first = 0, last = 0;  // visible lanes: [first, last)
 
   double X(double ns) const { return plot.left() + (ns - shown.x0) / (shown.x1 - shown.x0) * plot.width(); }
   double Y(double lane) const { return plot.top() + (lane - shown.y0) * lane_height; }

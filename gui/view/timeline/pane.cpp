@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kShortestShown = 200;   // nanoseconds
 constexpr double kNear = 3;              // pixels around the cursor that count as a hit
-constexpr double kLeastStreamLane = 10;  // pixels; there are never many lanes that bins cannot draw
+constexpr double kLeastStreamLane = 10;  // pixels; more lanes need bins, which cannot draw streams
 constexpr size_t kMostCsvPieces = 100'000;
 constexpr int64_t kCsvOperations = 2'000'000;  // operations that are read for the CSV
 
@@ -35,12 +35,12 @@ TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent)
   setMinimumSize(260, 120);
   connect(navigator, &Navigator::SelectionChanged, this, [this] {
     found_.clear();
-    // While hidden, does not sort tens of thousands of lanes at every click.
+    // While hidden, does not sort the lanes at every selection.
     if (!own_ && choice_ != LaneChoice::kAll) isVisible() ? RebuildLanes() : static_cast<void>(lanes_stale_ = true);
     update();
   });
   connect(navigator, &Navigator::PlaceChanged, this, [this] {
-    // Most changes are scrolling, which keeps the lanes.
+    // Most changes are scrolling, for which the lanes stay.
     const gui::Place& place = navigator_->place();
     if (place.filters != filters_ || place.filtered != filtered_) RebuildLanes();
     Q_EMIT Scrolled();
@@ -63,7 +63,7 @@ void TimelinePane::SetDocument(DocumentPtr document) {
   update();
 }
 
-// Reading all times reads the whole index, so it starts only when the pane is visible.
+// Reads the whole index, so it starts only when the pane is visible.
 void TimelinePane::StartBuild() {
   if (document_ == nullptr || timeline_ != nullptr || build_.busy() || !isVisible()) return;
   built_ = std::make_shared<std::atomic<int>>(0);
@@ -155,7 +155,7 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   const double span = timeline_ == nullptr ? 1 : static_cast<double>(timeline_->span_ns());
   const auto count = static_cast<double>(lanes_->lanes.size());
   const QRect plot = PlotOf(size);
-  // Leaves some space at the right, so that open operations end at a visible edge.
+  // Leaves some space at the right, so that the ends of open operations are visible.
   const double most = span * 1.02;
   if (!(v.x1 > v.x0)) {
     v.x0 = 0;
@@ -166,7 +166,7 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   v.x1 = v.x0 + wide;
   const double fewest = plot.height() / TallestLane();
   const double all = std::max(count, fewest);
-  // Parts of ranks, and ranks that matter, are drawn large enough to read, unless the user zooms out.
+  // Lanes of calls and streams, and lanes of selected ranks, are large enough to read, unless the user zooms out.
   const double readable = plot.height() / (QFontMetricsF(font()).height() + 3);
   const bool large = detail_ == LaneDetail::kStreams || lanes_->relevant > 0;
   double lanes = v.y1 > v.y0 ? v.y1 - v.y0 : large ? std::min(all, readable) : all;
@@ -246,7 +246,8 @@ void TimelinePane::Fit() {
   navigator_->Scroll(std::move(place));
 }
 
-// Returns the times of one operation, of the selected range, or of the selected collective on the first selected rank.
+// Returns the times of the selected range, otherwise of the selected operation, otherwise of the selected collective on
+// the first selected rank.
 std::optional<std::pair<double, double>> TimelinePane::SelectedTimes(int* row) const {
   *row = -1;
   if (timeline_ == nullptr) return {};
@@ -281,7 +282,7 @@ void TimelinePane::CentreOnSelection() {
   Viewport v = Shown();
   if (times) {
     const double wide = v.x1 - v.x0;
-    // For an item longer than the picture, shows its start.
+    // If the item is longer than the picture, shows its start.
     const double middle =
         times->second - times->first > wide ? times->first + wide * 0.4 : (times->first + times->second) / 2;
     v.x0 = middle - wide / 2;

@@ -34,7 +34,7 @@ class TimelinePane : public Pane {
   LaneDetail detail() const { return detail_; }
   LaneChoice choice() const { return choice_; }
   const Timeline* timeline() const { return timeline_.get(); }
-  const TimelineLanes& lanes() const { return *lanes_; }  // lanes for the last selection that was seen
+  const TimelineLanes& lanes() const { return *lanes_; }  // for the last selection that was handled
   Viewport Shown() const;                                 // x in nanoseconds after the origin, y in lanes
   QRect Plot() const { return PlotOf(size()); }
   bool Idle() const { return !build_.busy() && !refine_.busy() && !finding_; }
@@ -46,7 +46,7 @@ class TimelinePane : public Pane {
   void Fit();
   void CentreOnSelection();
   void ZoomToSelection();
-  void Draw(QPainter* painter, const QSize& size, bool whole) override;  // whole: never coarse
+  void Draw(QPainter* painter, const QSize& size, bool whole) override;  // `whole`: for export
 
   int LaneAt(double y) const;       // -1 if there is none
   QRectF LaneRect(int lane) const;  // in coordinates of the widget
@@ -58,8 +58,8 @@ class TimelinePane : public Pane {
   QString Csv() const;  // the visible pieces, at most kMostCsvPieces
 
  Q_SIGNALS:
-  void Scrolled();  // emitted if a different part is shown, or the lanes changed
-  void Changed();   // emitted when it was built, or is idle again
+  void Scrolled();  // the visible part or the lanes changed
+  void Changed();   // the timeline is built, or the pane is idle again
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -77,7 +77,7 @@ class TimelinePane : public Pane {
  private:
   struct Frame;  // the data for drawing one frame
   void StartBuild();
-  void RebuildLanes();  // at once, or before it becomes visible again
+  void RebuildLanes();  // at once; if hidden, before the pane becomes visible
   void OrderedLanes();
   void Show(Viewport viewport);
   Viewport Bounded(Viewport viewport, const QSize& size) const;
@@ -87,7 +87,7 @@ class TimelinePane : public Pane {
   void SelectHit(const TimelineHit& hit);
   void SelectLane(int lane);
   void MoveCursor(int by);
-  void Select(Selection selection);  // does not move lanes under the cursor
+  void Select(Selection selection);  // without changing the lanes under the cursor
 
   void DrawLooks(QPainter* painter, const Frame& frame, bool whole);
   void DrawAxis(QPainter* painter, const Frame& frame) const;
@@ -128,10 +128,10 @@ class TimelinePane : public Pane {
   RasterRequest refined_for_;
   absl::flat_hash_map<int, int64_t> found_;  // indexed by row: the record of the selected collective
 
-  QStringList filters_;  // for which the lanes were built
+  QStringList filters_;  // the filters for which the lanes were built
   Ranks filtered_;
   std::vector<int> lane_of_row_;  // first lane that shows the row; -1 if there is none
-  std::vector<int> cause_lanes_;  // lanes with a rank that the analysis names
+  std::vector<int> cause_lanes_;  // lanes of ranks that the analysis names as causes
   int cursor_lane_ = -1;
   std::optional<QPointF> hover_;
   QPointF press_;

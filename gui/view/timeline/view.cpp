@@ -115,7 +115,7 @@ void TimelineView::ShowBars() {
   const double most = pane_->timeline() == nullptr ? 1 : static_cast<double>(pane_->timeline()->span_ns()) * 1.02;
   const double wide = shown.x1 - shown.x0;
   const double share = std::clamp(wide / most, 1e-6, 1.0);
-  // The scroll bar's range grows with the zoom, so that one step is never more than a part of the picture.
+  // The scroll bar's range grows with the zoom, so that one step is always a part of the picture.
   const double range = std::min((1 - share) / share * 1000, kBarSteps * 1000);
   across_->setRange(0, share >= 1 ? 0 : std::max(1, static_cast<int>(range)));
   across_->setPageStep(1000);

@@ -72,7 +72,6 @@ TEST(TimelineViewTest, AClickSelectsTheOperationAndTheLane) {
   EXPECT_EQ(s.pane()->HitAt(s.At(5, 250)).row, -1) << "a missing rank must show nothing";
   EXPECT_LE(s.pane()->HitText(hit).count('\n'), 5);
   EXPECT_TRUE(s.pane()->HitText(hit).contains("still running"));
-  // As text, only the visible part.
   const QString all = s.view.Csv();
   EXPECT_TRUE(all.startsWith("rank,host,stream,operation,piece,begin (ns),end (ns)\n"));
   EXPECT_TRUE(all.contains(QString(",%1,%2\n").arg(hit.piece.begin).arg(hit.piece.end)));
@@ -225,7 +224,7 @@ TEST(TimelineViewTest, ThousandsOfRanksFoldIntoPixelsAndSharpen) {
   QImage image(1600, 900, QImage::Format_RGB32);
   QPainter painter(&image);
   EXPECT_TRUE(s.view.Paint(&painter, image.size()));
-  // A view that is closed while it reads leaves nothing behind.
+  // Closing a view while it reads is safe.
   auto other = std::make_unique<TimelineView>(&s.navigator);
   other->resize(400, 300);
   other->SetDocument(s.document);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Scores the analyzer on the labeled corpus. Generates each case with lockstep-corpus, or runs it with real processes (trainsim under lockstep run),
-runs lockstep-analyze on it and compares the verdict with the case's truth. Prints how often the answers were right, and how confident they were.
-A run can be interrupted and started again: cases that the same programs already scored do not run again. Each case's files are deleted after scoring."""
+"""Scores the analyzer on the labeled corpus. Generates each case with lockstep-corpus, or plays it with real processes (trainsim under lockstep run), runs
+lockstep-analyze on it and compares the verdict with the case's truth. Prints how often the verdicts were right, and how confident they were. An
+interrupted run can be started again: it skips cases that the same programs already scored. Deletes the files of each case after scoring."""
 
 import argparse
 import collections
@@ -28,9 +28,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 VARIANTS = ("plain", "missing1", "missing10", "overwritten", "skew", "skewstep", "cut", "shuffled", "nostart", "firstfile", "rank0",
             "lastrank", "twofaults", "shared")
 FORMATS = ("lsd", "fr", "run")
-SCALES = (8, 16, 64, 1024, 24576)  # there are only played cases at 16 ranks
-ONE_PERCENT = 20  # with fewer ranks, missing1 and missing10 both mean one rank
-# At this size a case takes gigabytes, so two run at a time.
+SCALES = (8, 16, 64, 1024, 24576)  # 16 ranks only for played cases
+ONE_PERCENT = 20  # number of ranks below which missing1 and missing10 both remove one rank
+# From this number of ranks, a case takes gigabytes, so at most two run at a time.
 LARGE = 4096
 NOT_APPLICABLE = 4  # exit status of lockstep-corpus if the scenario does not exist in this format or variant
 
@@ -65,8 +65,8 @@ def words(allowed):
 
 
 def default_set(scenario, ranks, form, variant):
-    """The cases of a full run. At 8 and 64 ranks: all. At 1,024 ranks: every scenario plain and every second variant, with alternating formats. Above
-    that: every scenario plain in our own format and with one other variant, with alternating variants and formats."""
+    """Returns whether a full run has this case. At 8 and 64 ranks: all. At 1,024 ranks: every scenario plain, and with every second variant in alternating
+    formats. Above 1,024: every scenario plain in our own format, and with one other variant in alternating formats."""
     if form == "run":
         return True
     if ranks <= 64:
@@ -92,7 +92,7 @@ class Run:
         self.options = options
         self.corpus = os.path.join(options.build, "bin/lockstep-corpus")
         self.analyze = os.path.join(options.build, "bin/lockstep-analyze")
-        # The programs that determine a case's result, by whether the case is played.
+        # The programs that determine a case's result; the key is whether the case is played.
         programs = {False: [self.corpus, self.analyze],
                     True: [self.analyze, played.__file__, *(os.path.join(options.build, name) for name in
                            ("bin/lockstep", "bin/lockstep-run", "bin/trainsim", "standin/lib/libnccl.so.2"))]}
@@ -209,7 +209,7 @@ class Run:
         return result
 
     def generate(self, case, folder):
-        """Returns the exit status and a description of what went wrong."""
+        """Returns the exit status and the error text."""
         if case.format == "run":
             text = played.generate(self.options.build, case.scenario, case.ranks, case.seed, folder, marks=self.options.marks)
             return int(bool(text)), text
@@ -318,7 +318,7 @@ def heading(results, options, arguments):
 
 
 def known_wrong(path):
-    """(scenario, format, variant) -> reason; "*" matches any."""
+    """Returns {(scenario, format, variant): reason}; "*" matches any."""
     known = {}
     with open(path) as file:
         for number, line in enumerate(file, 1):
@@ -378,7 +378,7 @@ def parse(arguments):
 
 
 def acceptable(result):
-    """Returns what --check requires of a case."""
+    """Returns whether --check accepts the result."""
     if result["outcome"] in ("right", "kind"):
         return not result.get("blame_behind") and result.get("verdict_right", True) and result.get("activity_right") is not False
     return result["outcome"] in ("set", "silent", "wide")
@@ -394,12 +394,12 @@ def main(arguments):
     if not cases:
         sys.exit("accuracy: the filters leave no case")
     run.open_store()
-    # Removes what an earlier killed run left.
+    # Removes what a killed run left.
     shutil.rmtree(options.scratch, ignore_errors=True)
     os.makedirs(options.scratch)
     progress = sys.stderr if options.markdown == "-" else sys.stdout
     results, began = [], time.monotonic()
-    # Played jobs spend most of their time waiting for timeouts, so they run in parallel with the other cases.
+    # Played jobs mostly wait for timeouts, so they run in parallel with the other cases.
     pools = {False: concurrent.futures.ThreadPoolExecutor(options.jobs), True: concurrent.futures.ThreadPoolExecutor(options.play_jobs)}
     futures = [pools[case.format == "run"].submit(run.run_case, case) for case in cases]
     interrupted = False

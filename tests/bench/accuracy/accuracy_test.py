@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the scorer with verdicts whose score is obvious, and whole runs with programs that print prepared answers."""
+"""Tests the scorer with verdicts that have an obvious score, and whole runs with programs that print prepared answers."""
 
 import contextlib
 import io
@@ -72,7 +72,7 @@ class Scoring(unittest.TestCase):
         factor = {"kind": "host", "name": "node1"}
         self.assertEqual(self.outcome(host, finding(ranks=(8, 9), common_factor=factor)), "right", "the host is named")
         self.assertEqual(self.outcome(host, finding(ranks=(7, 8, 9), common_factor=factor)), "blame")
-        # The culprit is one rank: naming the host's other ranks is wrong.
+        # One rank is the culprit, so naming another rank of its host is wrong.
         self.assertEqual(self.outcome(truth(culprit_hosts=["node0"]), finding(ranks=(5,))), "blame")
 
     def test_verdicts_on_healthy_jobs_are_scored(self):
@@ -219,7 +219,7 @@ class Runs(unittest.TestCase):
         self.play("--variants", "plain")
         with open(store) as file:
             first = file.read()
-        self.assertEqual(first.count("\n"), 4)  # one of the five is not a case
+        self.assertEqual(first.count("\n"), 4)  # one of the five is no case
         with open(store, "a") as file:
             file.write('{"case": "torn')
         self.play("--variants", "plain")

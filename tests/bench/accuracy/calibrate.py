@@ -33,8 +33,7 @@ def cases_below(folder):
 
 
 def analyzed(analyze, case):
-    """Returns [[grade, reason, several, framework, confidence, right]] for
-    a labeled folder."""
+    """Returns [[grade, reason, several, framework, confidence, right]] for the findings of a labeled folder."""
     truth_path, data = case
     with open(truth_path) as file:
         truth = json.load(file)
@@ -65,7 +64,7 @@ def table(rows):
 
 
 def check(rows):
-    """Prints stated confidence next to the share of right findings. Returns whether the confidence is right in every band with enough findings."""
+    """Prints the stated confidence and the share of right findings. Returns whether they agree in every band with enough findings."""
     good = True
     for low in range(0, 100, 10):
         band = [(confidence, right) for *_, confidence, right in rows if low <= round(confidence * 100) < low + 10]

@@ -1,4 +1,4 @@
-"""The corpus scenarios that real processes can show: trainsim under `lockstep run` on the stand-in libraries. The truth of a case is written before
+"""Plays those corpus scenarios that real processes can show: trainsim under `lockstep run` with the stand-in libraries. Writes the truth of a case before
 the job starts, from only the scenario, the rank and the communicator."""
 
 import json
@@ -17,18 +17,18 @@ SCALES = tuple(SHAPES)
 MARK = "LOCKSTEP_PLAYED_CASE"  # every process of a case has this environment variable
 ALL = ("world", "tp", "dp", "pp")
 COLLECTIVE = ("world", "tp", "dp")
-LARGE = ("--elements", "65536")  # operations of several chunks, too large to fit into a send buffer
+LARGE = ("--elements", "65536")  # operations with several chunks, too large for a send buffer
 STALLED = ("HOST_STALL", "RANK_NOT_ARRIVED")
 STEP = 20
 
 
 def size_of(layout):
-    """"tp2-cp1-pp2-.." -> {"tp": 2, ..}"""
+    """Returns {"tp": 2, ..} for "tp2-cp1-pp2-.."."""
     return {name: int(size) for name, size in re.findall(r"([a-z]+)(\d+)", layout)}
 
 
 class Scenario:
-    """One way to play a scenario. `kind` is trainsim's fault; `roles` are the communicator roles to choose from."""
+    """One way to play a scenario. `kind` is trainsim's fault; `roles` are the possible roles of the faulty communicator."""
 
     def __init__(self, name, kind=None, kinds=(), verdicts=("HUNG",), roles=(), fixed="", arguments=(), run=(), layouts=None,
                  healthy=False, stage=None, environment=None):
@@ -37,10 +37,10 @@ class Scenario:
         self.layouts = layouts or SHAPES
         self.healthy = healthy
         self.environment = environment or {}
-        self.stage = stage  # the culprit's pipeline stage, -1: the last; None: any
+        self.stage = stage  # the culprit's pipeline stage; -1: the last, None: any
 
     def choose(self, ranks, seed):
-        """Chooses culprits and role by the seed."""
+        """Chooses culprits and role from the seed."""
         dice = random.Random(seed)
         sizes = size_of(self.layouts[ranks])
         rank = dice.randrange(ranks)
@@ -64,7 +64,7 @@ class Scenario:
 
 
 class Pair(Scenario):
-    """The culprits are two neighbors of a pipeline."""
+    """The culprits are two neighbors in a pipeline."""
 
     def choose(self, ranks, seed):
         sizes = size_of(self.layouts[ranks])
@@ -129,8 +129,7 @@ SCENARIOS = {
     36: healthy("pipeline bubbles, idle by design", layouts=LONG_PIPELINES),
     38: healthy("a group aborted and made anew", "--recreate", str(STEP)),
     39: Two("two independent faults", verdicts=CRASH),
-    # The job's reduce-scatters take seven seconds each, and one is always in
-    # flight.
+    # Each reduce-scatter of the job takes seven seconds, and one is always in flight.
     40: healthy("a long but legal operation", "--steps", "2", "--layers", "1", "--micro-batches", "1", *LARGE,
                 layouts={8: "tp1-cp1-pp1-dp8-ep1-vpp1", 16: "tp1-cp1-pp1-dp16-ep1-vpp1"}, environment={"STANDIN_CHUNK_DELAY_US": "1000000"}),
 }
@@ -157,15 +156,14 @@ def kill_marked(mark):
 
 
 def command_of(build, number, ranks, culprits, role, folder, marks):
-    """`marks` uses lockstep-corpus's names. "timed" selects the recorder's
-    GPU events."""
+    """`marks` is a value of lockstep-corpus --marks; "timed" means GPU events."""
     return [os.path.join(build, "bin/lockstep"), "run", "-n", str(ranks), "--gpu", "events" if marks == "timed" else marks,
             "--out", os.path.join(folder, "data"), "--kill-on-hang", *SCENARIOS[number].run,
             "--", os.path.join(build, "bin/trainsim"), *arguments_of(number, ranks, culprits, role)]
 
 
 def run_job(build, number, ranks, culprits, role, folder, timeout=150, marks="full"):
-    """Plays the scenario; the recording is in folder/data. Returns why it could not be played, or ""."""
+    """Plays the scenario into folder/data. Returns why that failed, or ""."""
     scenario = SCENARIOS[number]
     command = command_of(build, number, ranks, culprits, role, folder, marks)
     rings = tempfile.mkdtemp(prefix="lockstep-played-", dir="/dev/shm")
@@ -199,7 +197,7 @@ def run_job(build, number, ranks, culprits, role, folder, timeout=150, marks="fu
 
 
 def generate(build, number, ranks, seed, folder, timeout=150, marks="full"):
-    """Writes folder/data and folder/truth.json, as lockstep-corpus does. Returns why it could not, or ""."""
+    """Writes folder/data and folder/truth.json, like lockstep-corpus. Returns why that failed, or ""."""
     scenario = SCENARIOS[number]
     culprits, role = scenario.choose(ranks, seed)
     layout = scenario.layouts[ranks]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts how many right verdicts `lockstep replay` proves, and checks that it proves no wrong one.
-Each case is generated and scored as in accuracy.py (same options), then replayed. Then --falsify innocent ranks replace the culprit (--suspect); half
-of them wait for the culprit. None of these may be proved. --cases FOLDER takes labeled cases from folders instead: truth.json next to `in`, `data` or
-`d`."""
+Generates and scores each case as accuracy.py does (same options), then replays it. Then replays it with --falsify innocent ranks in place of the culprit
+(--suspect); half of these wait for the culprit. No replay may prove an innocent rank. --cases FOLDER reads labeled cases from folders instead: truth.json
+next to `in`, `data` or `d`."""
 
 import collections
 import concurrent.futures
@@ -24,7 +24,7 @@ import scoring  # noqa: E402
 import tables  # noqa: E402
 
 RESULTS = {"PROVED": "proved", "NOT_PROVED": "not proved", "NOT_JUDGED": "not judged"}
-# Kinds about the network and speed: no change of calls can prove them.
+# Findings about the network or speed, which no change of calls can prove.
 OTHERWISE = {"COLLECTIVE_STUCK", "STRAGGLER", "SLOW_HOST", "SLOW_LINK"}
 GROUPS = {"right": "right", "kind": "kind", "set": "set", "wide": "set", "blame": "wrong", "partial": "wrong", "missed": "nobody", "silent": "nobody"}
 
@@ -69,7 +69,7 @@ class Run(accuracy.Run):
                                   *(truth.get("set_allowed") or []), *(truth.get("accept") or []))
         innocents = [rank for rank in range(truth.get("ranks") or result.get("ranks") or 0) if rank not in guilty]
         if named and result["outcome"] == "right" and not truth.get("healthy"):
-            # The first half wait for the culprit itself, if such ranks are known: they look most guilty.
+            # The first half waits for the culprit, if such ranks are known: these look most guilty.
             near = [rank for link in findings[0].get("chain", [])[:2] for rank in link["ranks"] if rank in innocents]
             chance = random.Random(seed)
             chosen = set(chance.sample(near, min((self.falsify + 1) // 2, len(near))))
@@ -79,7 +79,7 @@ class Run(accuracy.Run):
 
 
 def labelled(run, folders):
-    """Returns cases of other generators, with the outcome in this project's terms."""
+    """Yields cases of other generators, with the outcome in the terms of scoring.py."""
     for folder in sorted({d for top in folders for d, _, files in os.walk(top) if "truth.json" in files}):
         data = next((os.path.join(folder, name) for name in ("in", "data", "d") if os.path.isdir(os.path.join(folder, name))), None)
         if data is None:
@@ -120,7 +120,7 @@ def share(part, whole):
 
 
 def rows_of(names, results, key):
-    """Returns a row for each name: how many cases, and the replay's results for them."""
+    """Returns a row for each name: the number of cases, and how often the replay had each result."""
     counts = collections.Counter((key(r), r["replay"]["result"]) for r in results)
     rows = []
     for name in names:

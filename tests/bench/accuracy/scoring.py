@@ -1,13 +1,13 @@
-"""Compares the analyzer's verdict on a case with the truth that was written before it. A truth is the truth.json of `lockstep-corpus generate`. A
-verdict is the JSON of `lockstep analyze`. No rule here knows a scenario: every rule reads only these two."""
+"""Compares the analyzer's verdict on a case with the truth, which was written before. A truth is the truth.json of `lockstep-corpus generate`. A verdict
+is the JSON of `lockstep analyze`. The rules read only these two and know no scenario."""
 
-# Findings with at least this confidence must be right nine times in ten. Later findings with it must not blame a wrong rank either.
+# First findings with at least this confidence must be right nine times in ten. Later findings with it must not blame a wrong rank.
 SURE = 0.9
-SMALL_SET = 2  # number of ranks that an abstention may name if they share no host and no switch
+SMALL_SET = 2  # number of ranks that a good abstention may name if they share no host and no switch
 
 
 def _truths(truth):
-    """Returns the independent faults of a case: one, or two."""
+    """Returns the one or two independent faults of a case."""
     second = truth.get("second_fault")
     if not isinstance(second, dict) or not second:
         return [truth]
@@ -15,7 +15,7 @@ def _truths(truth):
 
 
 def identifiable(truth):
-    """Returns whether the record identifies the culprit; for two faults, at least one of them."""
+    """Returns whether the recording identifies a culprit; with two faults, at least one of them."""
     return any(each.get("identifiable", True) for each in _truths(truth))
 
 
@@ -24,13 +24,13 @@ def _hosts(finding):
 
 
 def culprit_is_right(finding, truth):
-    """Returns whether a finding names exactly the culprits, a set that the truth allows instead, or exactly the host."""
+    """Returns whether a finding names exactly the culprits, exactly a set that the truth allows, or exactly the faulty host."""
     named = set(finding.get("culprit_ranks") or [])
     if named == set(truth.get("culprit_ranks") or []) and named:
         return True
     if named and any(named == set(allowed) for allowed in truth.get("set_allowed") or []):
         return True
-    # If one rank of a host is the culprit, naming the host is too broad.
+    # If one rank of a host is the culprit, it is too broad to name the host.
     hosts = set(truth.get("culprit_hosts") or [])
     if not hosts or not named or not truth.get("host_is_culprit", not truth.get("culprit_ranks")):
         return False
@@ -39,19 +39,19 @@ def culprit_is_right(finding, truth):
     factor = finding.get("common_factor") or {}
     if len(hosts) == 1 and factor.get("kind") == "host" and factor.get("name") in hosts:
         return True
-    # Only ranks of the right hosts, including all culprits: naming a host's slowest rank does not name the host.
+    # The ranks must be on the right hosts and include all culprits: a host's slowest rank does not stand for the host.
     return set(truth.get("culprit_ranks") or []) <= named
 
 
 def abstained_well(finding, truth):
-    """Returns whether the named set contains the truth and is no larger than two ranks, one host or one switch."""
+    """Returns whether the named set contains the culprits and is limited to two ranks, one host or one switch."""
     named = set(finding.get("culprit_ranks") or [])
     wanted = set(truth.get("culprit_ranks") or [])
     if not named or not wanted or not wanted <= named:
         return False
     if len(named) <= SMALL_SET:
         return True
-    # Naming a host or a switch means something only if there are others.
+    # A host or switch is only informative if it has at most a quarter of the ranks.
     if len(named) * 4 > truth.get("ranks", 0):
         return False
     hosts = _hosts(finding)
@@ -62,8 +62,7 @@ def abstained_well(finding, truth):
 
 
 def _holds(finding, truth):
-    """Returns whether the named set contains the truth, its kind says so, and its confidence is low; or whether the finding says which ranks cannot be
-    seen."""
+    """Returns whether the finding reports only unseen ranks, or has low confidence, the right kind, and a set that contains the culprits."""
     wanted = set(truth.get("culprit_ranks") or [])
     if says_unseen(finding, truth):
         return True
@@ -72,8 +71,8 @@ def _holds(finding, truth):
 
 
 def says_unseen(finding, truth):
-    """Returns whether the finding only reports ranks without data that other ranks wait for. That is the honest
-    answer if the record does not identify the culprit."""
+    """Returns whether the finding only reports ranks without data that other ranks wait for. That is the right answer if the recording does not identify
+    the culprit."""
     named = set(finding.get("culprit_ranks") or [])
     return not truth.get("identifiable", True) and finding.get("kind") == "RANK_NO_DATA" and finding.get("confidence", 0) < SURE and \
         bool(named) and named <= set(truth.get("unseen_ranks") or [])
@@ -85,9 +84,8 @@ def kind_is_right(finding, truth):
 
 
 def _blames_wrongly(finding, truths):
-    """Returns whether the finding names a rank that no fault of the case has, and is neither a permitted set nor a
-    good abstention. Members of a permitted set count as culprits only together with the rank for which the set
-    is permitted."""
+    """Returns whether the finding names a rank that is no culprit of any fault, and is neither a permitted set nor a good abstention. Members of a
+    permitted set count as culprits only together with a true culprit."""
     if any(culprit_is_right(finding, truth) or abstained_well(finding, truth) or says_unseen(finding, truth) for truth in truths):
         return False
     named = set(finding.get("culprit_ranks") or [])
@@ -98,12 +96,12 @@ def _blames_wrongly(finding, truths):
 
 
 def _names_a_set(finding):
-    """Returns whether the finding names several ranks that have nothing in common."""
+    """Returns whether the finding names several ranks without a common factor."""
     return len(finding.get("culprit_ranks") or []) > 1 and not (finding.get("common_factor") or {}).get("kind")
 
 
 def activity_is_right(finding, truth):
-    """Compares the culprit's activity and whether it moves. Returns None if the truth states neither."""
+    """Returns whether the culprit's activity and movement are right; None if the truth states neither."""
     wanted = [(truth.get("activity_allowed"), finding.get("activity")), (truth.get("moving_allowed"), finding.get("moving"))]
     wanted = [(allowed, told) for allowed, told in wanted if allowed]
     return all(told in allowed for allowed, told in wanted) if wanted else None
@@ -142,24 +140,24 @@ def score(truth, verdict):
     truths = _truths(truth)
     both = set().union(*(set(each.get("culprit_ranks") or []) for each in truths))
     for finding in findings:
-        # A finding with high confidence is not an abstention.
+        # A finding with high confidence is no abstention.
         sure = finding.get("confidence", 0) >= SURE
         good = any((culprit_is_right(finding, each) or (not sure and abstained_well(finding, each))) and kind_is_right(finding, each)
                    for each in truths)
-        # Two faults that look the same may be reported as one finding.
+        # Two faults that look the same may be one finding.
         good = good or (len(truths) > 1 and set(finding.get("culprit_ranks") or []) == both and any(kind_is_right(finding, each) for each in truths))
         marks["findings"].append((finding.get("confidence", 0), good))
-    # If one fault hides the other from every record, the other cannot be found.
+    # If one fault hides the other in every recording, nothing can find the other.
     if len(truths) > 1 and all(each.get("identifiable", True) for each in truths):
         marks["second_found"] = all(
             any(culprit_is_right(finding, each) or abstained_well(finding, each) for finding in findings) or
-            # Two faults of one kind may be reported as one finding that names both ranks and no other.
+            # Two faults of one kind may be one finding that names both ranks and no other rank.
             any(set(finding.get("culprit_ranks") or []) == both for finding in findings)
             for each in truths)
     marks["blame_behind"] = any(finding.get("confidence", 0) >= SURE and _blames_wrongly(finding, truths) for finding in findings[1:])
     if not findings:
         marks["outcome"] = "missed"
-        # If the record shows nothing, the right answer is silence.
+        # If the recording shows nothing, no finding is the right answer.
         if not identifiable(truth) and marks["verdict_right"]:
             marks["outcome"] = "silent"
         return marks
@@ -176,7 +174,8 @@ def score(truth, verdict):
         marks["abstained_well"] = any(abstained_well(first, each) for each in truths)
         wide = not marks["abstained_well"] and any(_holds(first, each) for each in truths if not each.get("identifiable", True))
         marks["false_blame"] = not marks["abstained_well"] and not wide and _blames_wrongly(first, truths)
-        # The record hides one of two faults: the right answer is an uncertain set that contains it, followed by the other one by name.
+        # If the recording hides one of two faults, the right answer is an uncertain set that contains the hidden culprit, followed by a finding that names
+        # the other culprit.
         hidden = [each for each in truths if not each.get("identifiable", True)]
         if len(hidden) == 1 and len(truths) == 2 and len(findings) > 1 and (abstained_well(first, hidden[0]) or _holds(first, hidden[0])):
             other = next(each for each in truths if each is not hidden[0])
@@ -198,7 +197,8 @@ def score(truth, verdict):
 
 
 def graded(truth, verdict, framework):
-    """Returns [[grade, reason, several, framework, confidence, right]] of each finding. right: it names the ranks at fault, or a set that contains them."""
+    """Returns [[grade, reason, several, framework, confidence, right]] for the findings. `right`: the finding names the culprits, or a set that contains
+    them."""
     truths = [] if truth.get("healthy") else _truths(truth)
     rows = []
     for finding in verdict.get("findings") or []:
@@ -211,7 +211,7 @@ def graded(truth, verdict, framework):
 
 
 def calibration(scores, edges=(0.0, 0.5, 0.7, 0.8, 0.9, 0.95)):
-    """[(low, high, findings, right)] over every finding of every case."""
+    """Returns [(low, high, findings, right)] for all findings of all cases."""
     bins = [[low, high, 0, 0] for low, high in zip(edges, edges[1:] + (1.0000001,))]
     for marks in scores:
         for confidence, right in marks["findings"]:

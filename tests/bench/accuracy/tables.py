@@ -1,4 +1,4 @@
-"""Prints the result of a run as Markdown, which results/accuracy stores unchanged."""
+"""Formats the result of a run as Markdown, which results/accuracy stores unchanged."""
 
 import scoring
 
@@ -9,7 +9,7 @@ FORMATS = {"lsd": "own dumps", "fr": "Flight Recorder dumps", "run": "real proce
 
 
 def table(header, rows, left=1):
-    """Returns a Markdown table whose columns are as wide as their widest cell. The first `left` columns are left-aligned."""
+    """Returns a Markdown table with aligned columns. The first `left` columns are left-aligned."""
     cells = [[str(cell) for cell in row] for row in [header, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     def line(row):
@@ -39,7 +39,7 @@ def count(results, key):
 
 
 def totals_row(results):
-    """Counts TOTALS for these cases. `right` to `false blame` add up to the number of cases."""
+    """Returns the values of TOTALS for these cases. `right` to `false blame` add up to the number of cases."""
     identifiable = [result for result in results if result["identifiable"]]
     words = [result for result in results if "verdict_right" in result]
     activity = [result for result in results if result.get("activity_right") is not None]
@@ -94,7 +94,7 @@ def calibration_table(results):
 
 
 def markdown(results, scenarios, variants, heading):
-    """`heading`: lines about what was measured, when and where."""
+    """`heading` has lines about what was measured, when and where."""
     parts = ["# How often the analyzer is right", "", *heading, ""]
     parts += [LEGEND]
     parts += ["## Totals", "", table(["ranks", "format", *TOTALS],

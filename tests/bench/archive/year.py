@@ -3,9 +3,8 @@
 
 Usage: year.py [--build build] [--gpus 350000] [--days 365] [--limit-s 2]
 
-It starts its own clickhouse-server, creates the tables like the archive, fills them with random rows and runs each query three times, over all days
-except for host and links.
-Exit status 1: the median of a query took longer than the limit."""
+Starts a clickhouse-server, creates the archive's tables, fills them with random rows and runs each query three times. All queries cover all days, except
+`host` and `links`. Exit status 1: the median of a query exceeds the limit."""
 
 import argparse
 import os
@@ -31,7 +30,7 @@ OPERATION = "arrayElement(['AllReduce','AllGather','ReduceScatter','AlltoAll','B
 KIND = "arrayElement(['HOST_STALL','GPU_STALL','RANK_DEAD','SLOW_LINK','COLLECTIVE_STUCK','MISMATCH_KIND'], toUInt32(h % 6 + 1)) AS kind"
 HOST = "concat('n', toString({x} % {hosts}))"
 
-# For each table: rows per incident, and columns as expressions of i, the incident, k, the row's number in it, and h, a hash of both.
+# For each table: rows per incident, and its columns. Expressions use i (the incident), k (the row's number in it) and h (a hash of both).
 ROWS = {
     "incidents": (1, "at AS at2, toInt64(i) * 1000 + 1700000000000000000 AS real_ns, '' AS step, 0 AS restart_count, arrayElement(['HUNG','CRASHED','DESYNC','SLOW'], "
                   "toUInt32(h % 4 + 1)) AS verdict, " + KIND + ", 'host' AS cause, '' AS activity, 0.9 AS confidence, 'rank 5 is blocked in Python' AS summary, "
@@ -93,7 +92,7 @@ def fill(server, options):
 
 
 def names_of(table, columns):
-    """Returns the columns of the table that the expression sets."""
+    """Returns the names of the columns that the expression sets."""
     set_here = re.findall(r" AS (\w+)(?=,|$|\s*$)", columns)
     return ["day", "at", "cluster", "job", "incident"] + [name for name in set_here if name not in ("at2",)]
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A fleet of simulated agents, real relays in two levels and the real collector, over loopback with CURVE on.
+"""Measures a fleet of simulated agents, real relays in two levels and the real collector, over loopback with CURVE on.
 
-For each size it measures the cost of the connections during an idle minute. Then it plays faults at random ranks, each with a newly started
-collector. It measures the times from the learned limit to detection, to the last digest, to the verdict, and until every ring is on disk. It also
-checks that the verdict names the rank. `--markdown FILE` writes the tables.
+For each size, measures the cost of the connections during an idle minute. Then plays faults at random ranks, each with a newly started collector. Measures
+the time from the learned limit to detection, to the last digest, to the verdict, and until every ring is on disk. Checks that the verdict names the rank.
+`--markdown FILE` writes the tables.
 
-The agents speak the real protocol (AgentSession, transport, keys) over synthetic rings, many in one process. Their own cost is printed separately."""
+The agents use the real protocol (AgentSession, transport, keys) with synthetic rings, many in one process. Their own cost is printed separately."""
 
 import argparse
 import json
@@ -22,15 +22,14 @@ import threading
 import time
 import urllib.request
 
-LIMIT_S = 5.0  # the smallest limit: tensor-parallel gaps are milliseconds
+LIMIT_S = 5.0  # the smallest learned limit; gaps of tensor parallelism are milliseconds
 STEPS_BEFORE_FAULT = 16
 RANKS_PER_HOST = 8
-# Two cores cannot simulate more agents than this with one heartbeat per second (and also run the relays). Above this number, agents send a heartbeat
-# every two seconds, and the output says so. Agents report a late communicator at once in both cases.
+# Two cores cannot simulate more agents than this with one heartbeat per second. Larger fleets send a heartbeat every two seconds, and the output says so.
+# Agents always report a late communicator at once.
 AGENTS_AT_FULL_RATE = 4096
 SLOW_HEARTBEAT_S = 2.0
-# In a cluster the collector and each relay have their own machine; here their priority must be higher than that of the
-# thousands of simulated hosts.
+# In a cluster the collector and the relays have their own machines, so here they get a higher priority than the simulated hosts.
 RELAY_NICE, AGENT_NICE = 5, 10
 
 
@@ -39,7 +38,7 @@ def mono():
 
 
 class Program:
-    """A child process. A thread reads its standard error and output: lines with their arrival times."""
+    """A child process. A thread reads its output and stores each line with its arrival time."""
 
     def __init__(self, command, log, nice=0, **more):
         self.lines = []
@@ -92,8 +91,7 @@ class Program:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), memory["VmRSS"], memory["VmHWM"]
 
     def worked(self):
-        """Returns the CPU seconds of all threads of the process, and the seconds in which they were runnable
-        without a processor."""
+        """Returns the CPU seconds of all threads of the process, and the seconds in which they waited for a core."""
         ran = waited = 0
         try:
             for thread in os.listdir(f"/proc/{self.process.pid}/task"):
@@ -115,8 +113,7 @@ class Program:
 
 
 class Meter:
-    """Measures processor time of groups of programs. It samples ten times a second, because a phase's bounds are
-    known only afterwards."""
+    """Samples the CPU time of groups of programs ten times a second, because the start and end of a phase are known only afterwards."""
 
     def __init__(self, groups):
         self.groups, self.samples, self.stop = groups, [], threading.Event()
@@ -145,8 +142,7 @@ class Meter:
         return tuple(a + part * (b - a) for a, b in zip(low[name], high[name]))
 
     def between(self, begin, end):
-        """For each group: CPU seconds, seconds in which its threads were runnable without a processor, and CPU
-        seconds of its busiest program."""
+        """Returns for each group: CPU seconds, seconds in which its threads waited for a core, and CPU seconds of its busiest program."""
         return {name: [b - a for a, b in zip(self.at(begin, name), self.at(end, name))] for name in self.groups}
 
 
@@ -217,7 +213,7 @@ class Fleet:
                  self.key("relay.pub"), "--records", str(self.options.records), "--heartbeat-ms", str(int(self.heartbeat_s * 1000))],
                 self.log, nice=AGENT_NICE))
         begin = mono()
-        self.command_all(f"run 0 {int((begin + 1e6) * 1e9)} 0 -1")  # the job starts when all its agents are connected
+        self.command_all(f"run 0 {int((begin + 1e6) * 1e9)} 0 -1")  # the job starts when all agents are connected
         while True:
             stats = self.stats()
             if stats["welcome"] == self.hosts:
@@ -259,7 +255,7 @@ class Fleet:
         return 0.0
 
     def wait_for_ranks(self, seconds):
-        """Waits until the collector has heard from every rank."""
+        """Waits until the collector has a heartbeat of every rank."""
         end = mono() + seconds
         while mono() < end:
             if self.counter("collector_ranks") >= self.ranks:
@@ -268,7 +264,7 @@ class Fleet:
         return False
 
     def quiet(self):
-        """Measures one minute in which nothing happens."""
+        """Measures an idle minute."""
         if not self.wait_for_ranks(120):
             raise SystemExit(f"the collector knows {self.counter('collector_ranks'):.0f} of {self.ranks} ranks")
         time.sleep(self.options.settle + 2 * self.heartbeat_s)
@@ -300,9 +296,9 @@ class Fleet:
         self.restart += 1
         rank = random.Random(self.options.seed * 1000 + number).randrange(self.ranks)
         t0 = mono() + 1.0
-        steps = STEPS_BEFORE_FAULT + self.ranks // 2048 + 4 * int(self.heartbeat_s - 1)  # the collector must hear from all ranks before the fault
+        steps = STEPS_BEFORE_FAULT + self.ranks // 2048 + 4 * int(self.heartbeat_s - 1)  # the fault comes after the collector has heard from all ranks
         self.command_all(f"run {self.restart} {int(t0 * 1e9)} {rank} {steps}")
-        time.sleep(2 * self.heartbeat_s)  # by then the agents have started the new run; later messages about the old run are wrong
+        time.sleep(2 * self.heartbeat_s)  # by then the agents have started the new run
         self.start_collector(f"run{number}")
         collector = self.collector
         job = rf"job fleet/0/{self.restart}: "
@@ -324,12 +320,12 @@ class Fleet:
         read = float(digests[1].group(5)) / (1000 if digests[1].group(6) == "ms" else 1)
         row["named_at"] = digests[0] - late[0]
         row["digests"] = row["named_at"] - read
-        time.sleep(0.2)  # gives the meter time for one more sample
+        time.sleep(0.2)  # until the meter has one more sample
         meter.end()
         all_in = digests[0] - read
         row["work_digests"] = meter.between(late[0], all_in)
         row["work_named"] = meter.between(all_in, digests[0])
-        # One second of heartbeats before the fault.
+        # At least one second of heartbeats before the fault.
         begin = meter.samples[0][0]
         row["work_idle"] = {name: work[0] / (fault - begin) for name, work in meter.between(begin, fault).items()} if fault > begin + 1 else {}
         row["digest_ranks"] = int(digests[1].group(1).replace(",", ""))
@@ -341,7 +337,7 @@ class Fleet:
         row["hung"] = hung[0] - late[0]
         row["verdict"] = verdict[0] - hung[0]
         row["named"] &= int(verdict[1].group(1)) == rank
-        # Messages about a generation that had already ended.
+        # Messages about runs that have already ended.
         row["ghosts"] = sum(bool(re.search(r"job fleet/0/\d+: (late|hung|digests|verdict)", line)) and not re.search(job, line)
                             for _, line in list(collector.lines))
         row["named"] &= row["ghosts"] == 0
@@ -398,7 +394,7 @@ def fault_table(sizes):
 
 
 def work_table(sizes):
-    """Shows which steps took the time from detection to the verdict."""
+    """Yields a table of the steps from detection to the verdict."""
     yield ("| ranks | detection to all digests: CPU s of root, relays, simulation | of these for heartbeats | microseconds a rank without them | "
            "all digests to the name: CPU s of the root | microseconds a rank |")
     yield "| --- | --- | --- | --- | --- | --- |"

@@ -1,5 +1,5 @@
-// Many agents in one process: real sessions and transport, synthetic ranks. fleet.py starts some of these and sends
-// commands on standard input:
+// Many agents in one process, with real sessions and transport, and synthetic ranks. fleet.py starts some of these
+// processes and sends commands on standard input:
 //   run RESTART T0_NS FAULT_RANK FAULT_STEP   the job starts again at T0 (CLOCK_MONOTONIC); FAULT_STEP -1: no fault
 //   stats                                     answers with one line of JSON
 //   quit
@@ -82,8 +82,8 @@ class Fleet {
     size_t made = 0;
     std::vector<epoll_event> events(1024);
     while (!quit_) {
-      // Connects the agents in batches, because real agents do not start in the same millisecond either. Handshakes
-      // that wait for each other would time out and start again.
+      // Connects the agents in batches, as in reality. In one batch, handshakes would wait for each other, time out and
+      // start again.
       while (welcomed_ < made && agents_[welcomed_].session->welcome()) welcomed_++;
       for (int i = 0; i < 16 && made < std::min(agents_.size(), welcomed_ + kConnecting); i++) {
         if (!Make(made)) return 1;
@@ -116,7 +116,7 @@ class Fleet {
     const int host = options_.first_host + static_cast<int>(index);
     agent.source = std::make_unique<SyntheticHost>(options_.host, job_, host, &agent.store);
     wire::ClientOptions client;
-    // Distributes the agents over the relays; each has the other relays as fallbacks.
+    // Distributes the agents over the relays; each agent has the other relays as fallbacks.
     for (size_t i = 0; i < options_.endpoints.size(); i++) {
       client.endpoints.push_back(options_.endpoints[(static_cast<size_t>(host) + i) % options_.endpoints.size()]);
     }
@@ -135,7 +135,8 @@ class Fleet {
     session.version = "fleet";
     session.instance = (uint64_t{random_()} << 32) | random_();
     session.heartbeat_ns = options_.heartbeat_ns;
-    // The agent reads its rings for each heartbeat and when a limit passes.
+    // Longer than the heartbeat interval, so that the agent reads its rings only for heartbeats and when a limit
+    // passes.
     session.look_ns = 2 * options_.heartbeat_ns;
     wire::Client* const link = agent.client.get();
     agent.session =
@@ -161,8 +162,7 @@ class Fleet {
     if (agent.client->Tick(now)) agent.session->Connected(now);
     while (std::optional<wire::Message> message = agent.client->Receive()) agent.session->Receive(*message, now);
     if (due || now >= agent.session->next()) agent.session->Tick(now, Now(CLOCK_REALTIME));
-    // Steps agents that are due at about the same time together. Otherwise a process with a thousand agents would wake
-    // once for each.
+    // Agents that are due at about the same time are stepped together. Otherwise the process would wake once for each.
     const int64_t next =
         (std::clamp<int64_t>(agent.session->next(), now, now + options_.heartbeat_ns) / kGrid + 1) * kGrid;
     if (due || next < agent.due_ns) Schedule(index, next);
@@ -232,7 +232,7 @@ class Fleet {
   std::vector<SimulatedAgent> agents_;
   std::priority_queue<std::pair<int64_t, size_t>, std::vector<std::pair<int64_t, size_t>>, std::greater<>> due_;
   std::string typed_;
-  size_t welcomed_ = 0;  // the number of leading agents that are welcomed
+  size_t welcomed_ = 0;  // the first `welcomed_` agents are welcomed
   bool quit_ = false;
   std::mt19937 random_{std::random_device{}()};
 };

@@ -1,9 +1,8 @@
-// Measures what a collector does with the digests of a hang, step by step, at any number of ranks, alone on one core:
-// this shows which step grows faster than the number of ranks. One rank of the job has stopped. The digests are those
-// that a real agent sends, in random order: once all of them, and once without those of about every eighth host, whose
-// agents do not answer.
+// Measures each step of a collector that receives the digests of a hang, alone on one core, to show which step grows
+// faster than the number of ranks. One rank of the job has stopped. Real agent code makes the digests, which arrive in
+// random order: once from all hosts, and once without those of random hosts, which do not answer.
 //   fleet_root [--runs N] [--silent N] RANKS...
-// Prints a table: the median of N runs of each size; one host in N is silent (8).
+// Prints a table with the median of N runs of each size. About one host in --silent (8) does not answer.
 #include <sys/resource.h>
 #include <time.h>
 
@@ -103,7 +102,7 @@ Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& pro
   return run;
 }
 
-// One host in `silent_one_in` does not answer; with 0, all hosts answer.
+// About one host in `silent_one_in` does not answer; with 0, all hosts answer.
 bool Size(int ranks, int runs, int silent_one_in) {
   const bool holes = silent_one_in > 0;
   SyntheticJob job(ranks, ranks < 4096 ? 8 : 16, kSecond);

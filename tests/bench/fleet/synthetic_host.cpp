@@ -83,7 +83,7 @@ void SyntheticHost::FillDigest(const CollectRequest& request, Digest* out) {
   for (RankDigest& digest : *out->mutable_ranks()) {
     digest.set_progress_age_ns(job_.Stalled(now) ? now - job_.fault_ns() : 1'000'000);
     digest.set_activity_age_ns(digest.progress_age_ns());
-    // Samples would set this value after a while without movement.
+    // A real agent's samples set this value after some time without movement.
     if (job_.Stalled(now)) digest.set_idle_ns(std::max<int64_t>(0, now - job_.fault_ns() - 3 * kSecond));
   }
 }

@@ -1,4 +1,4 @@
-// One simulated host as the agent's session sees it (collector/agent/source.h): eight ranks of a SyntheticJob. The
+// One simulated host with eight ranks of a SyntheticJob, as a source for AgentSession (collector/agent/source.h). The
 // agent's real code makes digests, evidence and files from synthetic rings.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace lockstep::fleet {
 
-// Chunks in memory, in the order of their creation; evidence first.
+// Keeps chunks in memory. Evidence goes first, then the order is that of creation.
 class MemoryStore : public ChunkStore {
  public:
   void Put(Chunk chunk, bool evidence) {
@@ -65,10 +65,10 @@ struct SyntheticHostOptions {
 // The eight ranks of one host.
 class SyntheticHost : public AgentSource {
  public:
-  // The host uses all arguments until its end.
+  // Keeps references to all arguments, which must outlive the host.
   SyntheticHost(const SyntheticHostOptions& options, const SyntheticJob& job, int host, MemoryStore* store);
 
-  // The job starts again.
+  // Starts over, after the job was restarted.
   void Restart();
 
   void Look(int64_t mono_ns) override;
@@ -96,8 +96,8 @@ class SyntheticHost : public AgentSource {
   std::vector<RankSight> sights_;
   std::deque<HostEvidence> evidence_;
   std::set<std::pair<uint64_t, int>> done_;
-  // The digest of all ranks of a hung job. The bench has two cores for thousands of hosts, so it makes the digest,
-  // about a millisecond per host, before the request arrives.
+  // The digest of all ranks of a hung job, made before the request arrives. It takes about a millisecond, and the bench
+  // has two cores for thousands of hosts.
   std::string standing_;
   int looks_ = 0;  // heartbeats since the start of this run
   std::mt19937 random_{std::random_device{}()};

@@ -13,12 +13,12 @@ using namespace jobmodel;
 using ring::CallKind;
 
 constexpr int kMicrobatches = 8;
-constexpr int64_t kAhead = 6;  // calls that a CPU thread issues ahead of its GPU
+constexpr int64_t kAhead = 6;  // calls that a CPU thread is ahead of its GPU
 constexpr Family kFamilies[] = {Family::kTp, Family::kDp, Family::kPp, Family::kWorld, Family::kEmb};
 constexpr int kGroups = 5;
 constexpr uint64_t kCheckpointEvery = 64;
 constexpr size_t kCheckpoints = 8, kRecent = 2;
-constexpr int64_t kCreated = 30'000'000'000;  // before the first step, on the machine's clock
+constexpr int64_t kCreated = 30'000'000'000;  // nanoseconds before the first step, on the machine's clock
 
 uint64_t IdOf(uint64_t id, const std::string& name) {
   for (const char c : name) id = Mix(id * 131 + static_cast<unsigned char>(c));
@@ -53,7 +53,7 @@ std::string SyntheticJob::HostOf(int host) const { return absl::StrFormat("node%
 int64_t SyntheticJob::TimeOf(int stage, int64_t position) const {
   const int64_t length = ProgramOf(stage).length();
   const int64_t step = position / length;
-  // After the fault, all other work that can complete does so within the settling time.
+  // After the fault, all work that can still complete does so within kSettleNs.
   if (fault_step_ >= 0 && step >= fault_step_) return fault_ns() + position % length * kSettleNs / length;
   return t0_ + step * step_ns_ + position % length * step_ns_ / length;
 }
@@ -134,7 +134,7 @@ ring::OpSnapshot SyntheticJob::OpAt(int rank, int64_t position, int64_t gpu) con
   for (int lane = 0; lane < kLanes; lane++) {
     if (LaneStream(lane) == LaneStream(call_lane)) op.ticket += static_cast<uint64_t>(program.Count(position, lane));
   }
-  // The CPU thread runs ahead of its GPU.
+  // The CPU thread is ahead of its GPU.
   op.enter_ns = TimeOf(stage, std::max<int64_t>(0, position - kAhead));
   op.return_ns = op.enter_ns + 4'000;
   op.caller = 0x41d200 + op.index % 97 * 148;
@@ -176,10 +176,10 @@ SyntheticJob::Motion SyntheticJob::MotionOf(int rank, int64_t now) const {
     motion.stream_issued[LaneStream(lane)] += motion.count[lane];
     motion.stream_completed[LaneStream(lane)] += static_cast<uint64_t>(program.Count(motion.gpu, lane));
   }
-  // Every stream's first incomplete operation waits on its GPU, but only the next one in the program has begun.
+  // Only the next operation in the program has begun; the first operations of other streams wait on the GPU.
   if (motion.gpu < motion.issued)
     motion.due_stream = LaneStream(program.lanes[static_cast<size_t>(motion.gpu % length)]);
-  // The time of each lane's last call, searching back from `issued`.
+  // Finds the last call of each lane, searching back from `issued`.
   std::fill(motion.last, motion.last + kLanes, int64_t{-1});
   int found = 0;
   for (int64_t at = motion.issued - 1; at >= 0 && at >= motion.issued - length && found < kLanes; at--) {
@@ -192,7 +192,7 @@ SyntheticJob::Motion SyntheticJob::MotionOf(int rank, int64_t now) const {
 }
 
 void SyntheticJob::Move(int first, int count, int64_t now, ring::Snapshot* snapshots) const {
-  // The ranks of a host make the same calls, except for the rank that stops.
+  // The ranks of a host make the same calls, except the rank that stops.
   const Motion common = MotionOf(fault_rank_ == first ? first + 1 : first, now);
   for (int i = 0; i < count; i++) Apply(first + i == fault_rank_ ? MotionOf(first + i, now) : common, &snapshots[i]);
 }

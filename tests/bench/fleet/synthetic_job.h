@@ -1,5 +1,5 @@
 // The large job of tests/jobmodel at any size, as its recorders would show it. All ranks advance at the same speed. In
-// a chosen step, one rank stops before a tensor-parallel call, and the others get stuck accordingly.
+// a chosen step, one rank stops before a tensor-parallel call, and the other ranks get stuck because of it.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ class SyntheticJob {
   int64_t fault_ns() const;
   uint32_t restart_count() const { return restart_count_; }
 
-  // Sets the constant part of a rank's digest.
+  // Sets the fields of a rank's snapshot that never change.
   void Fill(int rank, ring::Snapshot* snapshot) const;
-  // Sets the changing part for ranks `first` to `first + count - 1`, which must be on one host.
+  // Sets the changing fields of ranks `first` to `first + count - 1`, which must be on one host.
   void Move(int first, int count, int64_t now, ring::Snapshot* snapshots) const;
-  // Call after Move. Adds operations in flight and the last operation of each communicator, as in a digest, or the
-  // newest operations, as in a whole ring.
+  // Call after Move. AddRecent adds operations in flight and the last operation of each communicator, as in a digest;
+  // AddOps adds the newest `most` operations, as in a whole ring.
   void AddRecent(int rank, ring::Snapshot* snapshot) const;
   void AddOps(int rank, size_t most, ring::Snapshot* snapshot) const;
-  static constexpr int64_t kSettleNs = 20'000'000;  // until all ranks have stopped because of the fault
+  static constexpr int64_t kSettleNs = 20'000'000;  // time from the fault until no rank moves
   bool will_stand() const { return fault_step_ >= 0; }
   bool Stalled(int64_t now) const { return now >= fault_ns() + kSettleNs; }
 

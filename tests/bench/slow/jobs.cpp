@@ -28,7 +28,7 @@ struct Request {
   uint64_t seed;
 };
 
-// Sets times as a host's agent sees them: it reads all markers of the host together, at the host's own phase.
+// Rounds times to the moments when a host's agent reads all GPU markers of the host; each host has its own phase.
 void Poll(Bundle* bundle, uint64_t seed) {
   for (Rank& rank : bundle->ranks) {
     const auto phase = static_cast<int64_t>(corpus::Mix(seed, std::hash<std::string>()(rank.host)) % kPollNs);
@@ -45,7 +45,7 @@ std::vector<int32_t> HostOf(int rank, int per_host) {
   return ranks;
 }
 
-// Makes a job with one stream and all operations in sequence.
+// Makes a job with one stream, in which all operations run in sequence.
 Job InStep(const Request& request) {
   corpus::Random random(corpus::Mix(request.seed, 1));
   testing::TimedJob job;
@@ -101,8 +101,8 @@ Job InStep(const Request& request) {
   return out;
 }
 
-// Makes pairs of ranks. Each pair has an all-reduce in parallel with CPU work, then an all-reduce across the pairs,
-// then a wait for the GPU. The ranks of a pair start at different times and stay shifted.
+// Makes pairs of ranks. Each pair runs an all-reduce in parallel with CPU work, then an all-reduce across the pairs,
+// then waits for the GPU. The ranks of a pair start at different times and stay shifted.
 void MakePairs(corpus::Job* job, const std::vector<int32_t>& slow, const Request& request) {
   corpus::Random random(corpus::Mix(request.seed, 3));
   const int64_t work = random.Between(3, 60) * kMilli;
@@ -131,7 +131,7 @@ void MakePairs(corpus::Job* job, const std::vector<int32_t>& slow, const Request
       program->back().count = static_cast<uint64_t>(step);
       call(corpus::kTp);
       call(corpus::kTp);
-      // HostWork varies by an eighth at most, so the rest of the jitter is in its length.
+      // HostWork itself varies by at most an eighth, so its length includes the rest of the jitter.
       const double chance = request.jitter * (2 * random.Unit() - 1) + (is_slow ? request.share : 0);
       push(Act::kHostWork, corpus::kWorld, corpus::CallKind::kNone,
            static_cast<int64_t>(static_cast<double>(work) * (1 + chance)));
@@ -173,7 +173,7 @@ std::optional<Job> Asynchronous(const Request& request) {
     out.culprits.assign(comm->members.begin(), comm->members.end());
     sim.slow.push_back({0, 1 + 8 * request.share, {static_cast<int32_t>(comm - job.comms.data())}});
   } else if (request.fault == Fault::kSpot) {
-    // All the step's computation is inserted before its first computation.
+    // One computation per step gets the extra time of the whole step.
     corpus::Program* program = job.Own(culprit);
     int64_t all = 0;
     for (const corpus::Instr& in : *program) all += in.act == Act::kCompute ? in.ns : 0;

@@ -1,5 +1,4 @@
-// Healthy jobs and jobs with one straggler or slow link, in the forms in which times reach the analyzer. The truth is
-// created with the job.
+// Makes healthy jobs and jobs with one straggler or slow link, in the forms in which times reach the analyzer.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +12,12 @@ namespace lockstep::slow {
 
 enum class Form {
   kEvents,     // GPU events; operations in sequence
-  kPolled,     // the same, with markers read every 10 ms
+  kPolled,     // as kEvents, but GPU markers are read every 10 ms
   kHosts,      // only ends are recorded; the CPU thread enters the operations in sequence
-  kDurations,  // durations of such operations, as a framework records them
+  kDurations,  // as kHosts, but with durations, as a framework records them
   kOwnDump,    // .lsd files of an asynchronous job with several streams
-  kRecorder,   // Flight Recorder files of such a job
-  kPairs,      // pairs and data groups that run at a constant shift; markers read every 10 ms
+  kRecorder,   // Flight Recorder files of an asynchronous job with several streams
+  kPairs,      // pairs and data groups with a constant shift; markers are read every 10 ms
 };
 inline constexpr Form kForms[] = {Form::kEvents,  Form::kPolled,   Form::kHosts, Form::kDurations,
                                   Form::kOwnDump, Form::kRecorder, Form::kPairs};
@@ -33,8 +32,8 @@ struct Job {
   std::vector<int32_t> culprits;  // slow ranks, ascending; empty if there is none
 };
 
-// `share` is how much longer a step of the slow part takes. `jitter` is symmetric, and applies to each computation.
-// Returns nullopt if the form has no such fault at this size.
+// `share` is the extra time of the slow part of a step, as a fraction. `jitter` is symmetric, and applies to each
+// computation. Returns nullopt if the form has no such fault at this size.
 std::optional<Job> MakeJob(Form form, Fault fault, double share, int ranks, double jitter, uint64_t seed);
 
 }  // namespace lockstep::slow

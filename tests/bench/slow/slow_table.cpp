@@ -2,13 +2,14 @@
 // times, fault and size. Then prints how often findings of each confidence were right.
 //   slow_table [--healthy N] [--each N] [--seed S] [--form NAME] [--show] [--check | --sample] [--graded FILE]
 //              [HEALTHY_FOLDER...]
-// --healthy: healthy jobs (1000); --each: stragglers of each form, fault, share and size (4). --form: only this form of
-// times. --show: print each job that is not judged right. Each folder below a HEALTHY_FOLDER holds the dumps of one
-// healthy job. set: the culprit among others; part: the first finding names only some of a host's ranks. --check fails
-// if more than one healthy job in 1,000 is called SLOW. It also fails if a confidence with at least 30 findings is too
-// high by more than three standard deviations.
-// --sample runs 63 healthy jobs and 24 stragglers of 50 %, and fails if a healthy one is called SLOW or fewer than 20
-// stragglers are found. --graded writes the input of tests/bench/accuracy/calibrate.py.
+// --healthy: number of healthy jobs (1000). --each: stragglers of each form, fault, share and size (4). --form: only
+// this form of times. --show: print each job with a wrong verdict. Each folder below a HEALTHY_FOLDER has the dumps of
+// one healthy job.
+// Columns: "set": the culprit among others; "part": the first finding names only some ranks of the culprit host.
+// --check fails if more than one healthy job in 1,000 is called SLOW, or if the confidence of at least 30 findings is
+// too high by more than three standard deviations. --sample runs 63 healthy jobs and 24 stragglers of 50 %, and fails
+// if a healthy job is called SLOW or fewer than 20 stragglers are found. --graded writes the input of
+// tests/bench/accuracy/calibrate.py.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -37,7 +38,7 @@ struct Band {
 
 class Table {
  public:
-  // Returns what is wrong; empty if the job is judged right.
+  // Returns what is wrong with the verdict; empty if it is right.
   std::string Add(const std::string& name, const Bundle& bundle, const std::vector<int32_t>& culprits) {
     Row& row = rows_[name];
     if (row.jobs++ == 0) order_.push_back(name);
@@ -59,7 +60,7 @@ class Table {
     const auto honest = [&](const Finding& f) {
       return holds(f) && f.culprit_ranks_size() <= 4 && f.confidence() < 0.9;
     };
-    // Several findings may each name one rank of a host.
+    // Several findings may together name the ranks of a host.
     const auto part = [&](const Finding& f) {
       return std::all_of(f.culprit_ranks().begin(), f.culprit_ranks().end(),
                          [&](int32_t r) { return std::find(culprits.begin(), culprits.end(), r) != culprits.end(); });
@@ -94,7 +95,7 @@ class Table {
     return text;
   }
 
-  // Returns whether false alarms and confidences are within their limits.
+  // Returns whether the rate of false alarms and the confidences are within their limits.
   bool Print() const {
     std::printf(
         "| job | jobs | SLOW | right | set | part | wrong | missed |\n| --- | --- | --- | --- | --- | --- | --- | --- "

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Speed of `lockstep serve` in headless Chromium with an incident that `scale_index` wrote: the first picture, and from an event to the frame that
-shows it. Prints a line for each group of interactions. Exit status 1: a goal is missed by a factor of two or more, which a busy machine does not
+"""Measures `lockstep serve` in headless Chromium with an incident that `scale_index` wrote: the time to the first picture, and from an event to the frame
+that shows the result. Prints a line for each group of interactions. Exit status 1: a value is at least twice its goal, which load of the machine does not
 explain.
 
 Usage: browser_speed.py LOCKSTEP_SERVE FOLDER_OF_THE_INCIDENT [results/viewer-speed.md]
@@ -19,9 +19,9 @@ from headless_browser import Browser, find_browser  # noqa: E402
 
 FIRST_MS, INTERACTION_MS = 1000, 50
 MOST_S = 300
-# The time at which the frame after the load is complete.
+# Stores the time at which the first frame after the load is complete.
 ON_LOAD = "addEventListener('load', () => requestAnimationFrame(() => setTimeout(() => { window.firstPicture = performance.now(); })))"
-# Runs each script and returns the milliseconds until the frame after it is complete.
+# Runs each step and returns the milliseconds until the next frame is complete.
 MEASURE = """(async () => { const out = [], main = () => document.querySelector('main'), canvas = () => main().querySelector('canvas'),
   key = (k, at) => (at || document.body).dispatchEvent(new KeyboardEvent('keydown', {key: k, bubbles: true})),
   mouse = (type, x, y, more) => { const box = canvas().getBoundingClientRect();

@@ -18,7 +18,7 @@ inline double ProcessorMs(clockid_t clock) {
 
 class Goals {
  public:
-  // On a busy machine, wall time includes other work. `processor`, if not negative, is this program's own time.
+  // `processor` is the CPU time of this program, because wall time includes other load; negative if not measured.
   void Print(const std::string& what, double value, double goal, const char* unit, double processor = -1) {
     const bool met = value <= goal;
     std::printf("%-58s %9.1f %-4s goal %6.0f %-4s %s", what.c_str(), value, unit, goal, unit, met ? "met" : "MISSED");
@@ -29,7 +29,7 @@ class Goals {
     far_ |= value > 2 * goal && (processor < 0 || processor > 2 * goal);
   }
   int missed() const { return missed_; }
-  // Returns whether a value missed its goal by a factor of two or more, which a busy machine does not explain.
+  // Returns whether a value is more than twice its goal, which load of the machine does not explain.
   bool far() const { return far_; }
 
  private:

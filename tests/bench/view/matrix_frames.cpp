@@ -1,5 +1,5 @@
-// Measures the cost of a frame of the matrix at full size: p50 and p95 of 300 frames, panning and zooming, in
-// milliseconds of wall and processor time. Every frame must show a fault of one cell.
+// Measures the cost of a full-size frame of the matrix while panning and zooming: p50 and p95 of 300 frames, in
+// milliseconds of wall and CPU time. Every frame must show a fault of one cell.
 #include <QApplication>
 #include <QElapsedTimer>
 
@@ -49,7 +49,7 @@ struct Frames {
   }
 };
 
-// A healthy job with ragged ends; the caller adds the fault.
+// A healthy job in which ranks have progressed differently; the caller adds the fault.
 CellMatrix Synthetic() {
   CellMatrix matrix;
   matrix.rows = kRows;
@@ -73,7 +73,7 @@ bool Shows(const QImage& image, QRgb colour) {
   return false;
 }
 
-// Returns false if a frame did not show the fault.
+// Returns whether every frame showed the fault.
 bool Measure(const CellMatrix& matrix, const std::vector<uint32_t>& order, int row, int column, int width, int height,
              int threads) {
   const Theme& theme = LightTheme();
@@ -90,7 +90,7 @@ bool Measure(const CellMatrix& matrix, const std::vector<uint32_t>& order, int r
     Frames frames;
     for (int i = 0; i < kFrames; ++i) {
       ViewTransform t(kColumns, kRows, width, height);
-      // The fault moves across the picture from frame to frame and stays inside.
+      // From frame to frame, the fault moves across the picture.
       const double phase = 0.05 + 0.9 * (i % 100) / 99.0;
       const double way = scene.zooming ? std::pow(600.0, (i < kFrames / 2 ? i : kFrames - i) / (kFrames / 2.0)) : 1;
       t.x.Zoom(scene.zoom_x > 0 ? scene.zoom_x * std::sqrt(way) : 4 / t.x.scale(), 0);

@@ -1,5 +1,5 @@
-// Writes the index of a large incident (scale_job.h) as the viewer opens it: index.lsi and verdict.json in a folder
-// without dumps. The facts come from an analysis of each rank's newest operations, as with dumps of that size.
+// Writes the index of a large incident (scale_job.h) for the viewer: index.lsi and verdict.json in a folder without
+// dumps. As for real dumps of this size, the facts come from an analysis of each rank's newest operations.
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kNewest = 64;  // per rank, for the analysis
 
-// Adds the node's ranks to the job and matches communicators by identity.
+// Adds the node's ranks to the job; communicators with equal IDs become one.
 void Join(Bundle node, absl::flat_hash_map<std::string, uint32_t>* comms, Bundle* job) {
   std::vector<uint32_t> place;
   for (Communicator& comm : node.comms) {
@@ -36,7 +36,7 @@ void Join(Bundle node, absl::flat_hash_map<std::string, uint32_t>* comms, Bundle
   job->ranks_expected = node.ranks_expected;
 }
 
-// Adds pairs of neighbors with completed work, because jobs of many shapes have more communicators than this one.
+// Adds pairs of neighbors with completed work, because other jobs have more communicators than this one.
 void AddPairs(size_t communicators, Bundle* job) {
   for (size_t i = 0; job->comms.size() < communicators; ++i) {
     const size_t first = i * 2 % (job->ranks.size() / 2 * 2);
@@ -66,7 +66,7 @@ absl::Status Write(const ScaleOptions& options, size_t communicators, const std:
   AddPairs(communicators, &all);
   const Verdict verdict = Analyze(all);
   std::ofstream(folder + "/verdict.json") << ReportJson(verdict);
-  // The number of operations that each rank recorded.
+  // Number of operations that each rank recorded.
   std::vector<uint64_t> operations;
   for (const Rank& rank : all.ranks) operations.push_back(rank.ops.size() + rank.not_loaded);
   const std::string path = folder + "/index.lsi";

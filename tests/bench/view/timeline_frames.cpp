@@ -1,5 +1,5 @@
-// Measures how long the timeline takes to read all times of an index. Also measures drawing a frame at 1600 x 900 while
-// panning and zooming.
+// Measures how long the timeline takes to read all times of an index, and to draw frames of 1600 x 900 while panning
+// and zooming.
 // Usage: timeline_frames INDEX
 #include <time.h>
 
@@ -29,7 +29,7 @@ long AnonymousKib() {
   return 0;
 }
 
-// Returns CPU time of the GUI thread. On a busy machine, wall time includes other work.
+// Returns the CPU time of the GUI thread, because wall time includes other load.
 double CpuMs() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -41,7 +41,7 @@ void Settle(TimelineView* view) {
   while (!view->Idle()) QApplication::processEvents(QEventLoop::WaitForMoreEvents, 20);
 }
 
-// `step` moves the picture. The measured time covers the immediate drawing, not the sharpening on the other thread.
+// `step` moves the picture. Measures the immediate drawing, without the refinement on another thread.
 template <typename Step>
 void Measure(const char* name, TimelineView* view, const Step& step) {
   Settle(view);

@@ -29,11 +29,11 @@ long Kib(const char* field) {
   return 0;
 }
 
-// The time that the GUI thread used so far, and the time that other virtual machines took.
+// What the GUI thread has used so far, and the time that other virtual machines took.
 struct Used {
-  double processor = 0, system = 0;  // ms; `system` is the kernel's share
-  long faults = 0, reads = 0;        // pages mapped; those read from disk
-  double stolen = 0;                 // ms of all cores, used by other virtual machines of the host
+  double processor = 0, system = 0;  // ms; `system` is the kernel's part
+  long faults = 0, reads = 0;        // page faults without and with a disk access
+  double stolen = 0;                 // ms of all cores that other virtual machines of the host used
 
   static Used Now() {
     rusage usage{};
@@ -54,7 +54,7 @@ struct Used {
   }
 };
 
-// The longest time in which the GUI thread did not respond, its CPU time in that time, and the longest
+// Measures the longest time in which the GUI thread did not respond, the CPU time in that period, and the longest
 // uninterrupted work.
 class Heartbeat : public QObject {
  public:
