@@ -28,7 +28,7 @@ constexpr size_t kMostCounted = 16;
 
 // If this many calls before a difference also occurred earlier in the same order, the call that followed them at that
 // time is evidence.
-constexpr size_t kContexts[] = {8, 32, 128, 512};
+constexpr size_t kContexts[] = {4, 8, 32, 128, 512};
 
 bool SameSite(const Op& a, const Op& b) {
   if (a.caller != 0 && b.caller != 0) return a.caller == b.caller && a.caller_object == b.caller_object;
@@ -127,9 +127,18 @@ class Aligner {
   // Returns which of two programs continues at this place as both did there earlier: 0 the first, 1 the second, -1
   // unknown.
   int Precedent(const Comparison& c) const {
-    // What follows a repeated call depends on how often it was repeated.
+    // What follows a repeated call depends on how often it was repeated. The same is true for a repeated pair of calls,
+    // if one program leaves the pair.
+    const auto in_pair = [&](const Token& next) {
+      return SamePlace((*c.a)[c.i - 1], next) || (c.i > 1 && SamePlace((*c.a)[c.i - 2], next));
+    };
+    const bool leaves_pair = !in_pair((*c.a)[c.i]) || !in_pair((*c.b)[c.j]);
     size_t run = 1;
-    while (run < c.i && SamePlace((*c.a)[c.i - run - 1], (*c.a)[c.i - 1])) ++run;
+    for (const size_t period : {1, 2}) {
+      size_t same = 0;
+      while (same + period < c.i && SamePlace((*c.a)[c.i - same - 1 - period], (*c.a)[c.i - same - 1])) ++same;
+      if (same >= period && (period == 1 || leaves_pair)) run = std::max(run, same + period);
+    }
     for (const size_t context : kContexts) {
       const size_t length = std::max(context, run + 1);
       if (c.i < length || c.j < length) return -1;
