@@ -119,6 +119,17 @@ TEST(Program, BetweenTwoRanksEarlierStepsDecide) {
             (std::vector<Told>{{0, kChanged, 1, true}}));
 }
 
+TEST(Program, AFewCallsAreEnoughContextAfterAnIrregularStep) {
+  const std::string steps = "cabcwcabcwcabcwggg";
+  EXPECT_EQ(Find({steps + "cabcw", steps + "cabcc"}), (std::vector<Told>{{1, kExtra, 1, true}}));
+}
+
+// One pair of ranks repeats two calls more often than the other. The first loop is no precedent for its own end.
+TEST(Program, TheEndOfALoopOverTwoCallsHasNoPrecedentInTheLoop) {
+  const std::string more = "wabababababab", fewer = "wababababw";
+  EXPECT_TRUE(Find({more, more, fewer, "wabababab"}).empty());
+}
+
 TEST(Program, ReplicasWithDifferentRoundsAreNotCompared) {
   const std::string own = "aabwaaabaabw", other = "aabwaabw";
   EXPECT_TRUE(Find({own, own, other, other, other, other}).empty());
