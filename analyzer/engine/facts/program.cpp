@@ -61,12 +61,22 @@ class Aligner {
   bool SamePlace(const Token& a, const Token& b) const { return SameCall(a, b) && SameSite(*a.op, *b.op); }
 
   // Returns how many consecutive calls agree from here on, at most kLookAhead. Stops at the end of a record.
-  size_t Run(const Segment& a, size_t i, const Segment& b, size_t j) const {
+  size_t Run(std::span<const Token> a, size_t i, std::span<const Token> b, size_t j) const {
     size_t n = 0;
     while (n < kLookAhead && i + n < a.size() && j + n < b.size() && SamePlace(a[i + n], b[j + n])) {
       ++n;
     }
     return n;
+  }
+
+  // Returns after how many further calls `a` also makes the next calls of `b`, at least `least` of them; 0 if it never
+  // does.
+  size_t CallsUntil(std::span<const Token> a, size_t i, std::span<const Token> b, size_t j, size_t least) const {
+    constexpr size_t kFar = 64;
+    for (size_t d = 1; d <= kFar && i + d + least <= a.size(); ++d) {
+      if (Run(a, i + d, b, j) >= least) return d;
+    }
+    return 0;
   }
 
   // Like Run, if `late` issues the call `early[i]` some calls later. Also counts that call and those in between.
@@ -200,7 +210,7 @@ class Aligner {
       } else if (!hung_ && i + 1 < a.size() && j + 1 < b.size() && SameCall(a[i], b[j + 1]) &&
                  SameCall(a[i + 1], b[j])) {
         d.type = Divergence::Type::kReordered;  // the same two calls, from other lines
-      } else if (ComesLater(a, i, b, j)) {
+      } else if (CallsUntil(a, i, b, j, std::min(kLookAhead, b.size() - j)) > 0) {
         d.type = Divergence::Type::kSkipped;  // several calls were skipped
       } else if (same_lane && j + 1 >= b.size()) {
         d.type = Divergence::Type::kChanged;
@@ -267,16 +277,6 @@ class Aligner {
     };
     const auto& members = model_.comms[model_.CommOf(model_.bundle.ranks[rank_index], op)].members;
     return 2 * std::ranges::count_if(members, is_in) < static_cast<ptrdiff_t>(members.size());
-  }
-
-  // Returns whether `a` also makes the next calls of `b`, but some calls later.
-  bool ComesLater(const Segment& a, size_t i, const Segment& b, size_t j) const {
-    constexpr size_t kFar = 64;
-    const size_t whole = std::min(kLookAhead, b.size() - j);
-    for (size_t d = 1; d <= kFar && i + d + whole <= a.size(); ++d) {
-      if (Run(a, i + d, b, j) >= whole) return true;
-    }
-    return false;
   }
 
   // Finds the first calls in both that are at the same place in the program.
@@ -555,15 +555,23 @@ class Family {
       if (back.divergence && back.divergence->own == here[1].op) {
         left = *back.divergence;
       } else {
-        const bool added = here.size() > 2 && Alike(here[2], next, SameKindOfCall(here[1], next));
+        const bool added =
+            (here.size() > 2 && Alike(here[2], next, SameKindOfCall(here[1], next))) || AddedSeveral(here, *c.b, c.j);
         left.type = added ? Divergence::Type::kExtra : Divergence::Type::kSkipped;
         left.rank = p->rank;
         left.own = here[1].op;
         left.sibling = next.op;
         left.sibling_rank = own.rank;
       }
-      Add(left, votes.like_own.size() + 1, by_history);
+      if (!IsAlone(model_, left)) Add(left, votes.like_own.size() + 1, by_history);
     }
+  }
+
+  // Returns whether `rank` made several calls more than `own` and then continued like it, rather than fewer.
+  bool AddedSeveral(std::span<const Token> rank, const Segment& own, size_t j) const {
+    const size_t added = aligner_.CallsUntil(rank, 1, own, j, kMinAgreement);
+    const size_t left_out = aligner_.CallsUntil(own, j, rank, 1, kMinAgreement);
+    return added > 0 && (left_out == 0 || added < left_out);
   }
 
   // Returns whether both are the same call. The kinds of calls decide unless only arguments and places differ.

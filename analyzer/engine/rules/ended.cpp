@@ -163,7 +163,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       const Rank& rank = facts.bundle.ranks[m.rank_index];
       const RankView& view = facts.model.ranks[m.rank_index];
       if (last == kUnknown && m.arrived < seq) last = m.arrived;
-      const bool ended = EndedByItself(rank), before = m.arrived < seq && m.arrived == last;
+      const bool ended = EndedByItself(rank), before = m.arrived < seq && m.arrived == last && (last >= 0 || seq == 0);
       const bool done = before && (ended || view.Idle());
       if (before && !ended && !view.in_flight.empty()) {
         waiting.push_back(m.rank_index);
