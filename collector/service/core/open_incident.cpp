@@ -29,6 +29,7 @@ namespace lockstep {
 namespace {
 
 constexpr char kStateFile[] = "/.gathering.json";
+constexpr char kUnfinishedState[] = ".lockstep.gathering.";  // starts with kUnfinishedPrefix
 constexpr char kFinalFile[] = "/.verdict.pb";
 constexpr char kToldFile[] = "/.told";
 constexpr char kDigestsFile[] = "digests.lsd";
@@ -159,13 +160,14 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Removes unfinished files, and then the folder if it is empty. The state is written first, so a process that was
-// killed before had reported nothing.
+// Removes an unfinished state, and then the folder if it is empty. The state is written first, so a process that was
+// killed before had reported nothing. Other folders may belong to a job that another program is watching.
 void RemoveIfBegun(const std::string& folder) {
+  bool begun = false;
   for (const std::string& name : NamesIn(folder)) {
-    if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
+    if (name.starts_with(kUnfinishedState)) begun |= unlink(absl::StrCat(folder, "/", name).c_str()) == 0;
   }
-  rmdir(folder.c_str());  // fails if the folder contains anything else
+  if (begun) rmdir(folder.c_str());  // fails if the folder contains anything else
 }
 
 }  // namespace
@@ -304,7 +306,9 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
 }  // namespace
 
 absl::Status WriteState(const IncidentState& state) {
-  return WriteFileSafely(state.folder + kStateFile, StateText(state));
+  AtomicFile file(state.folder + kStateFile, kUnfinishedState);
+  const absl::Status status = file.Append(StateText(state));
+  return status.ok() ? file.Commit() : status;
 }
 
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,

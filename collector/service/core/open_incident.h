@@ -51,8 +51,8 @@ struct IncidentState {
 };
 std::string StateText(const IncidentState& state);
 absl::StatusOr<IncidentState> ParseState(const std::string& text);
-// Returns the states of all incomplete incidents in `out`. Lists unreadable ones in *problems. Removes unfinished files
-// of incidents without a state.
+// Returns the states of all incomplete incidents in `out`. Lists unreadable ones in *problems. Removes folders in
+// which a killed collector had not finished the state.
 std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<std::string>* problems);
 // Returns the path of the mark file, which exists if the command of --on-verdict was started for the incident in this
 // folder.
