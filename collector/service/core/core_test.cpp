@@ -231,6 +231,28 @@ TEST_F(CollectorCoreTest, AgentsThatReconnectedToTheirRelayAreReached) {
   }
 }
 
+TEST_F(CollectorCoreTest, OnlyAHungJobHasCulprits) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty() && !fleet.core->busy(); }));
+  ASSERT_EQ(fleet.core->States().size(), 1u);
+  EXPECT_EQ(fleet.core->States()[0].state, "hung");
+  ASSERT_EQ(fleet.core->States()[0].culprits.size(), 1u);
+  EXPECT_EQ(fleet.core->States()[0].culprits[0].rank(), 5);
+  for (FleetAgent& agent : fleet.agents) {
+    agent.connected = false;
+    Heartbeat over;
+    *over.mutable_job() = fleet.identity();
+    over.set_host(agent.host);
+    over.set_over(true);
+    fleet.Say(&agent, wire::Type::kHeartbeat, over);
+  }
+  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return fleet.core->States()[0].state == "ended"; }));
+  EXPECT_TRUE(fleet.core->States()[0].culprits.empty());
+}
+
 TEST_F(CollectorCoreTest, AHostWithoutRingsIsNotWaitedFor) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.agents[1].no_rings = "no rings from node1: the disk is full";
