@@ -143,7 +143,8 @@ class Sender {
     }
   }
 
-  // Sends everything in the spool. Returns false if the server became unreachable, or after Http::Stop().
+  // Sends everything in the spool. Returns false if the server became unreachable or refuses the user, or after
+  // Http::Stop().
   bool Flush() {
     for (const std::string& path : spool_.Files()) {
       if (Http::stopped()) return false;
@@ -153,10 +154,13 @@ class Sender {
         return false;
       }
       if (absl::IsCancelled(status)) return false;
+      if (absl::IsPermissionDenied(status)) {
+        Fail(std::string(status.message()));
+        return false;
+      }
       if (!status.ok()) {
         Fail(absl::StrCat(path, " is set aside (.bad): ", status.message()));
-        if (!absl::IsPermissionDenied(status)) Spool::SetAside(path);
-        if (absl::IsPermissionDenied(status)) return true;
+        Spool::SetAside(path);
       }
     }
     return true;
@@ -391,22 +395,22 @@ int Run(int argc, char** argv) {
   const Options& options = *made;
   if (options.verb == "query" && options.given.Flag("sql")) return Query(options, nullptr);
   const absl::StatusOr<Target> target = TargetOf(options);
-  if (!target.ok()) {
-    if (options.verb == "before") {
-      fputs(BeforeAnswer("", target.status()).c_str(), stdout);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.given.Text("redact")).value());
+  const bool before = options.verb == "before", best = options.verb == "best";
+  if (const absl::Status wrong = target.ok() ? redactor.status() : target.status(); !wrong.ok()) {
+    if (before || best) {
+      fputs((best ? BestAnswer(wrong) : BeforeAnswer("", wrong)).c_str(), stdout);
     } else {
-      Say(std::string(target.status().message()));
+      Say(std::string(wrong.message()));
     }
     return kUsage;
   }
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.given.Text("redact")).value());
-  if (!redactor.ok()) return Say(std::string(redactor.status().message())), kUsage;
   SetHostRedaction(*redactor);
   for (const int ending : {SIGTERM, SIGINT, SIGHUP}) signal(ending, [](int) { Http::Stop(); });
   Http http(*target);
   Store store(&http);
   if (options.verb == "query") return Query(options, &store);
-  if (options.verb == "before" || options.verb == "best") return AnswerVerdict(options, &store);
+  if (before || best) return AnswerVerdict(options, &store);
   if (options.verb == "jobs") return SendJobs(options, &store);
   return SendAll(options, &http);
 }
