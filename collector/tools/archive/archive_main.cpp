@@ -85,7 +85,7 @@ absl::StatusOr<Target> TargetOf(const Options& options) {
   return target;
 }
 
-bool Passes(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+bool IsTemporary(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 
 using Clock = std::chrono::steady_clock;
 
@@ -117,7 +117,7 @@ class Sender {
           if (has.ok()) there = *has;
           return has.status();
         });
-        !status.ok() && !Passes(status)) {
+        !status.ok() && !IsTemporary(status)) {
       Fail(std::string(status.message()));
       return;
     }
@@ -149,7 +149,7 @@ class Sender {
     for (const std::string& path : spool_.Files()) {
       if (Http::stopped()) return false;
       const absl::Status status = Send(path);
-      if (Passes(status)) {
+      if (IsTemporary(status)) {
         away_ = std::string(status.message());
         return false;
       }
@@ -170,7 +170,7 @@ class Sender {
     if (prepared_) return absl::OkStatus();
     absl::Status status = Try([&] { return store_.Prepare(); });
     prepared_ = status.ok();
-    if (Passes(status)) away_ = std::string(status.message());
+    if (IsTemporary(status)) away_ = std::string(status.message());
     return status;
   }
 
@@ -213,7 +213,7 @@ class Sender {
     std::chrono::duration<double> pause(0.1);
     for (;;) {
       absl::Status status = work();
-      if (!Passes(status)) {
+      if (!IsTemporary(status)) {
         if (status.ok()) until_ = {};
         return status;
       }
@@ -263,7 +263,7 @@ void Follow(const Options& options, Sender* sender) {
     bool reached = true;
     if (const absl::Status status = sender->Prepare(); !status.ok()) {
       reached = false;
-      if (!Passes(status) && !absl::IsCancelled(status)) sender->Fail(std::string(status.message()));
+      if (!IsTemporary(status) && !absl::IsCancelled(status)) sender->Fail(std::string(status.message()));
     }
     for (const std::string& folder : folders) {
       if (Http::stopped()) break;
@@ -297,7 +297,7 @@ int SendAll(const Options& options, Http* http) {
     return kDone;
   }
   absl::Status ready = sender.Prepare();
-  if (!ready.ok() && !Passes(ready)) {
+  if (!ready.ok() && !IsTemporary(ready)) {
     if (!absl::IsCancelled(ready)) Say(std::string(ready.message()));
     return kFailed;
   }

@@ -81,12 +81,12 @@ TEST(Target, UnsafeUrlsAreRefused) {
 }
 
 TEST(Target, TemporaryErrorsAreRecognized) {
-  EXPECT_TRUE(IsPassing(500, "Code: 252, e.displayText() = DB::Exception: Too many parts"));
-  EXPECT_TRUE(IsPassing(503, ""));
-  EXPECT_TRUE(IsPassing(502, "<html>Bad Gateway"));
-  EXPECT_FALSE(IsPassing(500, "Code: 60, e.displayText() = DB::Exception: Table x doesn't exist"));
-  EXPECT_FALSE(IsPassing(404, "nothing here"));
-  EXPECT_FALSE(IsPassing(500, "Code: 62"));
+  EXPECT_TRUE(IsTemporaryAnswer(500, "Code: 252, e.displayText() = DB::Exception: Too many parts"));
+  EXPECT_TRUE(IsTemporaryAnswer(503, ""));
+  EXPECT_TRUE(IsTemporaryAnswer(502, "<html>Bad Gateway"));
+  EXPECT_FALSE(IsTemporaryAnswer(500, "Code: 60, e.displayText() = DB::Exception: Table x doesn't exist"));
+  EXPECT_FALSE(IsTemporaryAnswer(404, "nothing here"));
+  EXPECT_FALSE(IsTemporaryAnswer(500, "Code: 62"));
 }
 
 TEST(Literals, MayContainAnyByte) {
