@@ -208,12 +208,8 @@ class CollectorProcess : public CoreActions {
     core.out = out_;
     core.version = LOCKSTEP_VERSION;
     core.instance = RandomInstance();
-    const int64_t late_after = options_.given.Nanoseconds("late-after");
-    core.limits.late_after = late_after;
+    core.limits.SetLateAfter(options_.given.Nanoseconds("late-after"));
     core.limits.watchdog = options_.given.Nanoseconds("hang-after");
-    core.limits.host_stall_after = std::max(core.limits.host_stall_after, 2 * late_after);
-    core.limits.gpu_stall_after = std::max(core.limits.gpu_stall_after, 2 * late_after);
-    core.limits.warm_up = std::max(core.limits.warm_up, late_after);
     core.silent_after_ns = options_.given.Nanoseconds("silent-after");
     core.quota = options_.given.Bytes("quota");
     core.store.host = options_.given.Bytes("host-quota");
