@@ -111,7 +111,6 @@ void Relay::FromUpstream(wire::Message message) {
   }
   const uint64_t peer = message.header.route.back();
   message.header.route.pop_back();
-  counters_.answers++;
   if (!server_->Send(peer, message).ok()) counters_.answers_lost++;  // the request or the message will be repeated
 }
 
@@ -394,7 +393,6 @@ void Relay::Distribute(const wire::Message& message) {
     counters_.malformed++;
     return;
   }
-  counters_.requests++;
   if (request.phase() == CollectRequest::EXAMINE) return DistributeToAll(message, request);
   const std::string job = request.job().SerializeAsString();
   Ranks ranks = Ranks::FromOrNone(request.ranks());

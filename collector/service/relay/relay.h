@@ -43,7 +43,7 @@ struct RelayOptions {
 
 // Counted since the start.
 struct RelayCounters {
-  uint64_t forwarded = 0, forwarded_bytes = 0, requests = 0, answers = 0, answers_lost = 0;
+  uint64_t forwarded = 0, forwarded_bytes = 0, answers_lost = 0;
   uint64_t heartbeats_in = 0, heartbeats_out = 0, late_in = 0;
   uint64_t chunks_dropped = 0, malformed = 0;
   uint64_t children = 0, children_silent = 0;  // current numbers
