@@ -101,7 +101,6 @@ void Join::Step(int64_t mono_ns) {
         hung_ = false;
         Say("recovered: the collector reports that the job is moving again");
       }
-      over_ = job.state() == "ended";
       if (incident == nullptr && job.has_last_incident()) incident = &job.last_incident();
     }
     if (incident == nullptr) continue;

@@ -57,7 +57,7 @@ class Join {
   std::optional<ScratchFolder> spool_{std::in_place, "lockstep-spool"};
   std::unique_ptr<wire::Client> client_;
   uint64_t instance_ = 0;
-  bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false, over_ = false;
+  bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false;
   int64_t asked_ns_ = 0;
   bool known_ = false;  // a request has listed communicators of this job, so answers are about this job
   std::string told_;    // the incident whose verdict was printed

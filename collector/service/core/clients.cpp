@@ -88,10 +88,9 @@ void Clients::OnRequest(const wire::Received& received) {
     shared_.Send(from, wire::Type::kClientReply, reply);
   };
   // The server drops requests from other roles before they arrive here, also from relays.
-  const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
-                        received.role == wire::Role::kRelay;
-  const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;
-  if (!may_look) return fail("this request needs a key of role operator or reader");
+  const bool may_dump = received.role == wire::Role::kOperator;
+  if (!may_dump && received.role != wire::Role::kReader)
+    return fail("this request needs a key of role operator or reader");
   const std::vector<Job*> jobs = jobs_.Named(request.job());
   switch (request.kind()) {
     case ClientRequest::STATUS: {

@@ -49,8 +49,6 @@ class DigestRound {
     int64_t late_after_ns = 5'000'000'000;
     int64_t dead_settle_ns = 1'000'000'000;
     int64_t ends_follow_ns = 0;  // Detector::ends_follow_ns
-    // How long there has been no progress, as observed in the job; 0 to derive it from the digests.
-    int64_t stalled_ns = 0;
   };
   // Computes bundle, verdict and root from all added messages. Add() may not be called afterwards.
   void Analyse(const Facts& facts);
