@@ -25,8 +25,8 @@ struct JoinOptions {
   std::string job;          // as in LOCKSTEP_JOB
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;
-  // Communicators that the job has created so far. They distinguish the job from others with the same name.
-  std::function<std::vector<uint64_t>()> kin;
+  // Returns the communicators that the job has created so far. They distinguish it from others with the same name.
+  std::function<std::vector<uint64_t>()> communicators;
 };
 
 // Not thread-safe. Prints the collector's messages on standard error.

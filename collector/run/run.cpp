@@ -223,7 +223,7 @@ class Run {
       join.job = HasVariable(environment, "LOCKSTEP_JOB") ? GetVariable(environment, "LOCKSTEP_JOB") : job_;
       join.late_after_ns = options_.late_after_ns;
       join.redact = options_.redact;
-      join.kin = [this] {
+      join.communicators = [this] {
         agent_.Sample();
         std::vector<uint64_t> comms;
         for (const ring::Snapshot* digest : agent_.Digests()) {

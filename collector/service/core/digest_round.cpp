@@ -239,11 +239,11 @@ void DigestRound::Reanalyse(int64_t stalled_ns) {
   LookForRoot();
 }
 
-void DigestRound::LiesIn(const std::string& folder) {
+void DigestRound::SetFolder(const std::string& folder) {
   for (Rank& rank : bundle_.ranks) rank.path = absl::StrCat(folder, "/", DumpFileName(rank.host));
 }
 
-void DigestRound::StoodStill(int64_t stalled_ns) {
+void DigestRound::RaiseStalledTime(int64_t stalled_ns) {
   bundle_.known_stalled = true;
   bundle_.stalled_ns = std::max(bundle_.stalled_ns, stalled_ns);
   verdict_.set_stalled_ns(bundle_.stalled_ns);

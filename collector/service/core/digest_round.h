@@ -57,9 +57,9 @@ class DigestRound {
   // Repeats the analysis with new evidence. If stalled_ns is not 0, it is the known time without progress.
   void Reanalyse(int64_t stalled_ns);
   // Raises the time without progress in an existing result to the detector's.
-  void StoodStill(int64_t stalled_ns);
+  void RaiseStalledTime(int64_t stalled_ns);
   // Sets the folder in which users find the ranks' files.
-  void LiesIn(const std::string& folder);
+  void SetFolder(const std::string& folder);
   // Adds newer samples of processes in the bundle, requested at `asked_ns`. Samples may arrive in any order: for each
   // rank, the sample requested last counts. LookForRoot() uses them.
   void Sample(const DigestEnvelope& digest, int64_t asked_ns, int64_t received_ns);

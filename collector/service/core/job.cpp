@@ -47,7 +47,7 @@ NameMatch MatchName(const Job& job, const std::string& name) {
   return name.empty() || name == identity.job() ? NameMatch::kAlike : NameMatch::kNone;
 }
 
-std::vector<uint64_t> KinOf(const Job& job) {
+std::vector<uint64_t> CommunicatorsOf(const Job& job) {
   std::vector<uint64_t> comms(job.communicators.begin(), job.communicators.end());
   std::sort(comms.begin(), comms.end());
   if (comms.size() > 64) comms.resize(64);

@@ -140,7 +140,7 @@ enum class NameMatch { kNone, kAlike, kSame, kThis };
 NameMatch MatchName(const Job& job, const std::string& name);
 std::string NameOf(const JobIdentity& identity);
 // Returns up to 64 of the job's communicators, which identify the job.
-std::vector<uint64_t> KinOf(const Job& job);
+std::vector<uint64_t> CommunicatorsOf(const Job& job);
 // The state of a job and, if it is hung, the culprits of its last incident.
 struct JobState {
   std::string job, state;         // "moving", "late", "hung", "ended"
