@@ -15,6 +15,7 @@
 //   a Decision with level kHung is the declaration: gather evidence, write the incident
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -64,6 +65,14 @@ struct DetectorLimits {
   int64_t watchdog = 0;                          // hung regardless of the root's activity; 0 for never
   int64_t sample_gap = 1'000'000'000;            // minimum time between two samples of a process
   int64_t least_bytes_per_second = 100'000'000;  // minimum speed of an operation with known size
+
+  // Sets late_after, and raises the limits that would be too low for it.
+  void SetLateAfter(int64_t ns) {
+    late_after = ns;
+    host_stall_after = std::max(host_stall_after, 2 * ns);
+    gpu_stall_after = std::max(gpu_stall_after, 2 * ns);
+    warm_up = std::max(warm_up, ns);
+  }
 };
 
 // An agent's LateEvent with job-wide ranks; see LateReport in proto/wire.proto.

@@ -16,10 +16,11 @@
 namespace lockstep {
 namespace {
 
-constexpr int kMostKin = 64;
-// kMoment: time for the agent to report the last exits. After an abnormal exit, kLongest: time for the collector to
-// find the cause and receive everything; kNoWord: time for the first verdict to arrive.
-constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
+constexpr int kMostCommunicators = 64;
+// Time for the agent to report the last exits.
+constexpr int64_t kReportExits = 2 * kSecond;
+// After an abnormal exit: time for the first verdict to arrive, and for the collector to receive everything.
+constexpr int64_t kFirstVerdict = 15 * kSecond, kWholeIncident = 90 * kSecond;
 
 }  // namespace
 
@@ -75,10 +76,10 @@ void Join::Step(int64_t mono_ns) {
     request.set_kind(ClientRequest::WATCH);
     request.set_job(options_.job);
     request.set_request(instance_ | 1);
-    for (const uint64_t comm : options_.kin ? options_.kin() : std::vector<uint64_t>()) {
-      if (request.kin_size() < kMostKin) request.add_kin(comm);
+    for (const uint64_t comm : options_.communicators()) {
+      if (request.communicators_size() < kMostCommunicators) request.add_communicators(comm);
     }
-    known_ |= request.kin_size() > 0;
+    known_ |= request.communicators_size() > 0;
     client_->Send(wire::Type::kClientRequest, request).IgnoreError();
   }
   while (const std::optional<wire::Message> message = client_->Receive()) {
@@ -101,7 +102,6 @@ void Join::Step(int64_t mono_ns) {
         hung_ = false;
         Say("recovered: the collector reports that the job is moving again");
       }
-      over_ = job.state() == "ended";
       if (incident == nullptr && job.has_last_incident()) incident = &job.last_incident();
     }
     if (incident == nullptr) continue;
@@ -124,10 +124,10 @@ void Join::Finish(bool badly) {
     Step(now);
     verdict |= !told_.empty();
     const int64_t since = now - began;
-    if (since >= kLongest || (client_ == nullptr && since >= (badly ? kNoWord : kMoment))) break;
-    if (!badly && !hung_ && since >= kMoment) break;
-    if (badly && since >= kNoWord && (!verdict || !heard_)) break;
-    if (verdict && whole_ && since >= kMoment / 2) break;
+    if (since >= kWholeIncident || (client_ == nullptr && since >= (badly ? kFirstVerdict : kReportExits))) break;
+    if (!badly && !hung_ && since >= kReportExits) break;
+    if (badly && since >= kFirstVerdict && (!verdict || !heard_)) break;
+    if (verdict && whole_ && since >= kReportExits / 2) break;
     if (waitpid(agent_, nullptr, WNOHANG) == agent_) {
       agent_ = 0;
       break;

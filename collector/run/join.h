@@ -25,8 +25,8 @@ struct JoinOptions {
   std::string job;          // as in LOCKSTEP_JOB
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;
-  // Communicators that the job has created so far. They distinguish the job from others with the same name.
-  std::function<std::vector<uint64_t>()> kin;
+  // Returns the communicators that the job has created so far. They distinguish it from others with the same name.
+  std::function<std::vector<uint64_t>()> communicators;
 };
 
 // Not thread-safe. Prints the collector's messages on standard error.
@@ -57,7 +57,7 @@ class Join {
   std::optional<ScratchFolder> spool_{std::in_place, "lockstep-spool"};
   std::unique_ptr<wire::Client> client_;
   uint64_t instance_ = 0;
-  bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false, over_ = false;
+  bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false;
   int64_t asked_ns_ = 0;
   bool known_ = false;  // a request has listed communicators of this job, so answers are about this job
   std::string told_;    // the incident whose verdict was printed

@@ -194,15 +194,12 @@ class Run {
     signals_.reset(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
 
     WatchOptions watch;
-    watch.limits.late_after = options_.late_after_ns;
+    watch.limits.SetLateAfter(options_.late_after_ns);
     if (options_.hang_after_ns > 0) {
       watch.limits.watchdog = options_.hang_after_ns;
       watch.limits.unseen_after = std::min(watch.limits.unseen_after, options_.hang_after_ns);
       watch.limits.unseen_init_after = std::min(watch.limits.unseen_init_after, options_.hang_after_ns);
     }
-    watch.limits.host_stall_after = std::max(watch.limits.host_stall_after, 2 * options_.late_after_ns);
-    watch.limits.gpu_stall_after = std::max(watch.limits.gpu_stall_after, 2 * options_.late_after_ns);
-    watch.limits.warm_up = std::max(watch.limits.warm_up, options_.late_after_ns);
     watch.job = job_;
     watch.command = options_.command;
     watch.out = options_.out;
@@ -226,7 +223,7 @@ class Run {
       join.job = HasVariable(environment, "LOCKSTEP_JOB") ? GetVariable(environment, "LOCKSTEP_JOB") : job_;
       join.late_after_ns = options_.late_after_ns;
       join.redact = options_.redact;
-      join.kin = [this] {
+      join.communicators = [this] {
         agent_.Sample();
         std::vector<uint64_t> comms;
         for (const ring::Snapshot* digest : agent_.Digests()) {

@@ -208,12 +208,8 @@ class CollectorProcess : public CoreActions {
     core.out = out_;
     core.version = LOCKSTEP_VERSION;
     core.instance = RandomInstance();
-    const int64_t late_after = options_.given.Nanoseconds("late-after");
-    core.limits.late_after = late_after;
+    core.limits.SetLateAfter(options_.given.Nanoseconds("late-after"));
     core.limits.watchdog = options_.given.Nanoseconds("hang-after");
-    core.limits.host_stall_after = std::max(core.limits.host_stall_after, 2 * late_after);
-    core.limits.gpu_stall_after = std::max(core.limits.gpu_stall_after, 2 * late_after);
-    core.limits.warm_up = std::max(core.limits.warm_up, late_after);
     core.silent_after_ns = options_.given.Nanoseconds("silent-after");
     core.quota = options_.given.Bytes("quota");
     core.store.host = options_.given.Bytes("host-quota");
@@ -356,13 +352,19 @@ class CollectorProcess : public CoreActions {
     set.Counter("wire_received_bytes", "Bytes received.", server.received_bytes);
     set.Counter("wire_sent", "Messages sent.", server.sent);
     set.Counter("wire_sent_bytes", "Bytes sent.", server.sent_bytes);
+    set.Counter("wire_connections", "Connections that were accepted.", server.connections);
+    set.Counter("wire_handshakes_failed", "Connections that failed: another protocol, or no encryption.",
+                server.handshakes_failed);
     set.Counter("wire_refused_keys", "Connections with unknown keys.", server.refused_keys);
     set.Counter("wire_malformed", "Malformed messages.", server.malformed + core.malformed);
+    set.Counter("wire_unknown_types", "Messages with types or flags of newer versions.", server.unknown_types);
     set.Counter("wire_too_large", "Messages over the size limits.", server.too_large);
     set.Counter("wire_role_refused", "Messages that the sender's role may not send.", server.role_refused);
     set.Counter("wire_flooded", "Messages dropped because one peer sent more than its share.", server.flooded);
     set.Counter("wire_shed_heartbeats", "Heartbeats dropped because the collector fell behind.",
                 server.shed_heartbeats);
+    set.Counter("wire_shed_chunks", "Chunks that agents must resend because the collector fell behind.",
+                server.shed_chunks);
     metrics_->Publish(std::move(set));
   }
 
@@ -442,6 +444,9 @@ absl::Status RunRelay(const CollectorOptions& options) {
       set.Counter("relay_forwarded_bytes", "Bytes forwarded.", counters.forwarded_bytes);
       set.Counter("relay_heartbeats_in", "Heartbeats received from children.", counters.heartbeats_in);
       set.Counter("relay_heartbeats_out", "Merged heartbeats sent on.", counters.heartbeats_out);
+      set.Counter("relay_late_reports", "Reports of waits from children that became late, or ended.", counters.late_in);
+      set.Counter("relay_answers_lost", "Messages for children that could not be sent; they are repeated.",
+                  counters.answers_lost);
       set.Counter("relay_chunks_dropped", "Chunks that agents must resend.", counters.chunks_dropped);
       set.Counter("relay_malformed", "Malformed messages.", counters.malformed);
       (*metrics)->Publish(std::move(set));

@@ -487,8 +487,8 @@ void WatchedJob::Judge(bool all) {
   if (decision.hung()) decisions_.push_back(decision);
 }
 
-void WatchedJob::Run(int64_t until, bool stop) {
-  until += now_;
+void WatchedJob::Run(int64_t duration, bool stop) {
+  const int64_t until = now_ + duration;
   while (now_ < until) {
     // The agents look ten times a second. If nothing is late, looking once a second gives the same result faster.
     const bool alert = detector_.level() != Level::kMoving || detector_.LongestWait(now_) > 2 * kSecond ||

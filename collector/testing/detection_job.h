@@ -74,8 +74,8 @@ struct JobPlan {
 class WatchedJob {
  public:
   explicit WatchedJob(JobPlan plan);
-  // Runs for `until` nanoseconds or, with `stop`, until a hang is declared.
-  void Run(int64_t until, bool stop = true);
+  // Runs for `duration` nanoseconds or, with `stop`, until a hang is declared.
+  void Run(int64_t duration, bool stop = true);
 
   int64_t now() const { return now_; }
   int64_t steps() const;  // number of steps that the slowest rank has completed

@@ -154,7 +154,8 @@ const char* TopGroupName(TopGroup group) {
 
 }  // namespace
 
-std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height) {
+std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height,
+                               size_t* first) {
   width = std::max<size_t>(width, 40);
   height = std::max<size_t>(height, 10);
   Lines lines;
@@ -203,6 +204,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   if (lines.size() > height - 3) lines.resize(height - 3);
   const size_t room = height - 1 - lines.size();
   const size_t from = body.size() > room ? std::min(scroll, body.size() - room) : 0;
+  if (first != nullptr) *first = from;
   for (size_t i = from; i < body.size() && i < from + room; ++i) lines.push_back(std::move(body[i]));
   lines.resize(height - 1);
   std::string last = PrintableAscii(state.prompt);

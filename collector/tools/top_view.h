@@ -43,8 +43,9 @@ struct TopState {
 };
 
 // Returns exactly `height` lines. `width` counts as at least 40, `height` as at least 10. If state.scroll is past the
-// end, shows the last lines.
-std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height);
+// end, shows the last lines. Sets *first to the first visible line of the list.
+std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height,
+                               size_t* first = nullptr);
 
 // Returns every line of every job, without a screen.
 std::string TopText(const std::vector<JobStatus>& jobs, const TopState& state);

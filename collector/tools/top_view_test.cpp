@@ -279,9 +279,12 @@ TEST(TopViewTest, ScrollsOnlyToTheEnd) {
     job.add_communicators()->set_name("last_" + std::string(1, static_cast<char>('a' + i % 26)));
   TopState state;
   state.scroll = 100000;
-  const std::string screen = Screen(RenderTop({job}, state, 80, 24));
+  const std::string screen = Screen(RenderTop({job}, state, 80, 24, &state.scroll));
   EXPECT_THAT(screen, HasSubstr("agent silent"));
   EXPECT_THAT(screen, Not(HasSubstr("\ntp_217")));
+  // One line up from the end is visible at once.
+  --state.scroll;
+  EXPECT_NE(Screen(RenderTop({job}, state, 80, 24)), screen);
 }
 
 TEST(TopViewTest, LongSentencesAreWrappedAndNotCut) {

@@ -135,6 +135,14 @@ TEST(WireFrame, MessagesThatWouldGrowInMemoryAreRefused) {
   many.resize(1000);
   EXPECT_TRUE(DecodeBody(Packed(Type::kHeartbeat, many), &heartbeat).ok());
   EXPECT_EQ(heartbeat.moved_size(), 500);
+  // The same after an empty group of an unknown field, which the parser skips; and with a field number whose bits above
+  // 32 the parser drops.
+  std::string hidden = "\xf3\x3f\xf4\x3f";
+  while (hidden.size() + 2 <= kMostBodyBytes) hidden += std::string("\x32\x00", 2);
+  EXPECT_FALSE(DecodeBody(Packed(Type::kHeartbeat, hidden), &heartbeat).ok());
+  hidden.clear();
+  for (int i = 0; i < 1'900'000; i++) hidden += std::string("\xb2\x80\x80\x80\x70\x00", 6);
+  EXPECT_FALSE(DecodeBody(Packed(Type::kHeartbeat, hidden), &heartbeat).ok());
   // RankCommunicator.recorded can contain another RankCommunicator.
   std::string nested;
   for (int i = 0; i < 60; i++) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collector/common/say.h"
+#include "collector/wire/parts.h"
 
 namespace lockstep::wire {
 namespace {
@@ -30,18 +31,10 @@ int64_t ChangedNs(const std::string& folder) {
 
 std::vector<std::string> ReceiveParts(void* socket) {
   std::vector<std::string> parts;
-  for (;;) {
-    zmq_msg_t part;
-    zmq_msg_init(&part);
-    if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) {
-      zmq_msg_close(&part);
-      return parts;
-    }
-    parts.emplace_back(static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
-    const bool more = zmq_msg_more(&part) != 0;
-    zmq_msg_close(&part);
-    if (!more) return parts;
-  }
+  ForEachPart(socket, [&](zmq_msg_t* part) {
+    parts.emplace_back(static_cast<const char*>(zmq_msg_data(part)), zmq_msg_size(part));
+  });
+  return parts;
 }
 
 }  // namespace

@@ -47,8 +47,7 @@ absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
     return absl::InvalidArgumentError(absl::StrCat("the key ", path, " is not a regular file"));
   if (secret && status.st_uid != geteuid() && status.st_uid != 0) {
     return absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " belongs to user ", status.st_uid,
-                                                    ", not to ", geteuid(),
-                                                    ": it belongs to another user. Give it to the right user (chown)"));
+                                                    ", not to ", geteuid(), ": change its owner (chown)"));
   }
   if (secret && (status.st_mode & 077) != 0) {
     char mode[8];

@@ -2,7 +2,6 @@
 
 #include <sys/epoll.h>
 #include <unistd.h>
-#include <zmq.h>
 
 #include <cerrno>
 
@@ -65,29 +64,33 @@ bool SetBounds(void* socket, int send_queue, int receive_queue) {
          SetInt(socket, ZMQ_TCP_KEEPALIVE_CNT, 3) && SetInt(socket, ZMQ_TCP_MAXRT, 30'000);
 }
 
-bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming) {
-  incoming->parts = with_identity ? -1 : 0;
-  incoming->user.clear();
+bool ForEachPart(void* socket, absl::FunctionRef<void(zmq_msg_t*)> use) {
   for (;;) {
     zmq_msg_t part;
     zmq_msg_init(&part);
-    if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) {
-      zmq_msg_close(&part);
-      return false;  // parts arrive together, so this is never in the middle of a message
-    }
+    // Parts arrive together, so this never fails in the middle of a message.
+    const bool received = zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) >= 0;
+    if (received) use(&part);
+    const bool more = received && zmq_msg_more(&part) != 0;
+    zmq_msg_close(&part);
+    if (!more) return received;
+  }
+}
+
+bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming) {
+  incoming->parts = with_identity ? -1 : 0;
+  incoming->user.clear();
+  return ForEachPart(socket, [incoming](zmq_msg_t* part) {
     incoming->parts++;
     std::string* to = incoming->parts == 0   ? &incoming->identity
                       : incoming->parts == 1 ? &incoming->header
                       : incoming->parts == 2 ? &incoming->body
                                              : nullptr;
-    if (to != nullptr) to->assign(static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
+    if (to != nullptr) to->assign(static_cast<const char*>(zmq_msg_data(part)), zmq_msg_size(part));
     if (incoming->parts == 1) {
-      if (const char* user = zmq_msg_gets(&part, "User-Id"); user != nullptr) incoming->user = user;
+      if (const char* user = zmq_msg_gets(part, "User-Id"); user != nullptr) incoming->user = user;
     }
-    const bool more = zmq_msg_more(&part) != 0;
-    zmq_msg_close(&part);
-    if (!more) return true;
-  }
+  });
 }
 
 int SendMessage(void* socket, const std::string* identity, const Message& message) {

@@ -1,9 +1,12 @@
 // Small libzmq wrappers that server and client share.
 #pragma once
 
+#include <zmq.h>
+
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "analyzer/util/clock.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/wire/frame.h"
@@ -45,6 +48,8 @@ struct Incoming {
   std::string user;  // the public key that the gate approved; empty without CURVE
   int parts = 0;     // after the identity
 };
+// Calls `use` with each part of a message. Never blocks. Returns false if no message is waiting.
+bool ForEachPart(void* socket, absl::FunctionRef<void(zmq_msg_t*)> use);
 // Never blocks. Returns false if no message is waiting.
 bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming);
 // Never blocks. `identity`: the receiver, for a ROUTER; otherwise null. Returns 0 or an errno.

@@ -36,14 +36,15 @@ bool Varint(std::string_view* bytes, uint64_t* number) {
   return false;
 }
 
-// Adds the message's size in memory to *parsed. Returns false if the message is too large or too deep. Invalid bytes
-// end the walk, because the parser reports them.
+// Adds the message's size in memory to *parsed. Returns false if the message is too large or too deep, or has a group.
+// Invalid bytes end the walk, because the parser reports them.
 bool Walk(std::string_view bytes, const Descriptor* kind, int depth, size_t* parsed) {
   if (depth > kMostDepth) return false;
   while (!bytes.empty()) {
     uint64_t tag = 0;
     uint64_t value = 0;
     if (!Varint(&bytes, &tag)) return true;
+    tag &= 0xffff'ffff;  // as the parser does
     switch (tag & 7) {
       case 0:
         if (!Varint(&bytes, &value)) return true;
@@ -74,7 +75,8 @@ bool Walk(std::string_view bytes, const Descriptor* kind, int depth, size_t* par
         }
         break;
       }
-      default: return true;  // groups do not occur in this protocol's messages
+      case 3: return false;  // the parser would read a group and what follows it, and the protocol has no groups
+      default: return true;
     }
     if (*parsed > kMostParsedBytes) return false;
   }
@@ -88,9 +90,9 @@ absl::Status CheckShape(std::string_view bytes, const google::protobuf::MessageL
   if (message == nullptr) return absl::OkStatus();
   size_t parsed = 0;
   if (!Walk(bytes, message->GetDescriptor(), 0, &parsed)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a ", type.GetTypeName(), " of ", bytes.size(), " bytes is refused: it would need more than ",
-                     kMostParsedBytes >> 20, " MiB of memory, or is nested more than ", kMostDepth, " levels deep"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a ", type.GetTypeName(), " of ", bytes.size(), " bytes is refused: it would need more than ",
+        kMostParsedBytes >> 20, " MiB of memory, or is nested more than ", kMostDepth, " levels deep, or has a group"));
   }
   return absl::OkStatus();
 }

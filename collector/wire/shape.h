@@ -13,8 +13,8 @@ namespace lockstep::wire {
 constexpr size_t kMostParsedBytes = size_t{96} << 20;
 constexpr int kMostDepth = 16;  // nesting of messages
 
-// Returns OK if `bytes`, parsed as the type of `type`, would stay within both limits. They may still be invalid. Does
-// not check lite messages.
+// Returns OK if `bytes`, parsed as the type of `type`, would stay within both limits. They may still be invalid.
+// Refuses groups, which the protocol does not have. Does not check lite messages.
 absl::Status CheckShape(std::string_view bytes, const google::protobuf::MessageLite& type);
 
 }  // namespace lockstep::wire

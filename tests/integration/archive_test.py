@@ -2,6 +2,7 @@
 """Tests lockstep archive with a real clickhouse-server: every row arrives exactly once, even if programs are killed, restarted or run in parallel."""
 
 import glob
+import http.server
 import json
 import os
 import shutil
@@ -259,11 +260,43 @@ class ArchiveTest(FolderTest):
         status, _, err = self.run_it("--to", "http://ch.example.org/x", folder)
         self.assertEqual(status, 2)
         self.assertIn("https", err)
-        # Tables of a newer version stay unchanged.
+        for mode, answer in (("before", "error"), ("best", "best")):
+            status, out, _ = self.run_it(mode, "--to", "http://ch.example.org/x", told="{}")
+            self.assertEqual(status, 2)
+            self.assertIn(answer, json.loads(out))
+        # Tables of a later version stay unchanged.
         server.ask("INSERT INTO lockstep_schema (version) VALUES (99)", self.database)
         status, _, err = self.run_it(*self.arguments(self.incident(2)))
         self.assertEqual(status, 1)
         self.assertIn("newer Lockstep", err)
+
+    def test_a_user_who_may_only_read_loses_nothing(self):
+        inserts = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                statement = self.path + self.rfile.read(int(self.headers["Content-Length"])).decode()
+                inserts.extend([statement] * ("INSERT" in statement))
+                self.send_response(403 if "INSERT" in statement else 200)
+                self.end_headers()
+                value = 2 if "max(version)" in statement else 0
+                self.wfile.write(b"Code: 497" if "INSERT" in statement else json.dumps({"meta": [{"name": "n", "type": "UInt64"}], "data": [[value]]}).encode())
+
+            def log_message(self, *_):
+                pass
+        reader = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=reader.serve_forever, daemon=True).start()
+        self.addCleanup(reader.server_close)
+        self.addCleanup(reader.shutdown)
+        folders = [self.incident(1), self.incident(2)]
+        status, _, err = self.run_it("--to", f"http://127.0.0.1:{reader.server_address[1]}/x", *self.arguments(*folders))
+        self.assertEqual(status, 1, err)
+        self.assertNotIn("set aside", err)
+        self.assertEqual(err.count("Code: 497"), 1, err)
+        self.assertIn("2 are waiting in", err)
+        self.assertEqual(len(inserts), 1, "after a refusal, no other incident is tried")
+        self.assertEqual(self.run_it("send", *self.arguments())[0], 0)
+        self.assert_once(2)
 
     def test_hostile_folders_are_reported_and_others_are_sent(self):
         bad = os.path.join(self.folder, "bad")

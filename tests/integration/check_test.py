@@ -4,6 +4,7 @@ line, even if the job survives the fault."""
 
 import json
 import os
+import signal
 import subprocess
 import time
 import unittest
@@ -85,6 +86,16 @@ class CheckTest(FolderTest):
         check.kill()
         check.wait()
         self.assertTrue(wait_for(lambda: not self.ranks(), 30), self.ranks())
+
+    def test_an_interrupted_check_ends_its_job_at_once(self):
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            check = subprocess.Popen([LOCKSTEP, "check", "--rounds", "1", "--", "sleep", "600"], cwd=self.folder, stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL, env=clean_environment(TMPDIR=self.folder, LOCKSTEP_DIR=self.rings))
+            self.addCleanup(check.kill)
+            self.assertTrue(wait_for(self.ranks, 60))
+            check.send_signal(signal_number)
+            check.wait(15)
+            self.assertTrue(wait_for(lambda: not self.ranks(), 5), self.ranks())
 
     def ranks(self):
         """Returns {PID: state} of the job's processes."""

@@ -102,7 +102,7 @@ class DashboardTest(unittest.TestCase):
             self.assertTrue(wait_for(lambda: self.value(of_title[title]) is not None and (least is None or self.value(of_title[title]) >= least), 30),
                             f"{title}: {of_title[title]} gives {self.ask(of_title[title])}\n{made.logs()}")
         self.assertEqual((self.value(of_title["Jobs"]), self.value(of_title["Ranks"]), self.value(of_title["Silent agents"])), (1, 4, 0))
-        self.assertEqual([sample["metric"] for sample in self.ask(of_title["Culprits of these jobs"])], [{"job": "train", "host": "node1", "rank": "2"}])
+        self.assertEqual([sample["metric"] for sample in self.ask(of_title["Culprits of hung jobs"])], [{"job": "train", "host": "node1", "rank": "2"}])
         self.assertEqual([sample["metric"] for sample in self.ask(of_title["Late and hung jobs"])], [{"job": "train", "state": "hung"}])
         self.assertEqual((self.value("sum(lockstep_agent_rings)"), self.value("sum(lockstep_agent_processes)")), (4, 4))
         published = {name for page in made.metrics for name in re.findall(r"(?m)^(lockstep_\w+)", made.page(page))}

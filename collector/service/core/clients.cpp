@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kWatchFor = 60 * kSecond;
 constexpr size_t kMostWatchers = 4096;
 constexpr size_t kMostJobsInReply = 64;
-constexpr int kMostKin = 64;
+constexpr int kMostCommunicators = 64;
 
 std::string NoSuchJob(const std::string& name, const std::string& known) {
   return absl::StrCat("unknown job '", name, "'; ",
@@ -26,9 +26,9 @@ std::string NoSuchJob(const std::string& name, const std::string& known) {
 // A watcher may name communicators. If a job has one of them, the watcher watches only that job.
 bool Clients::Watches(const Watcher& watcher, const Job& job) {
   if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
-  if (watcher.kin.empty()) return true;
+  if (watcher.communicators.empty()) return true;
   const auto has = [&](const Job& one) {
-    return std::any_of(watcher.kin.begin(), watcher.kin.end(),
+    return std::any_of(watcher.communicators.begin(), watcher.communicators.end(),
                        [&](uint64_t comm) { return one.communicators.contains(comm); });
   };
   if (has(job)) return true;
@@ -88,10 +88,9 @@ void Clients::OnRequest(const wire::Received& received) {
     shared_.Send(from, wire::Type::kClientReply, reply);
   };
   // The server drops requests from other roles before they arrive here, also from relays.
-  const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
-                        received.role == wire::Role::kRelay;
-  const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;
-  if (!may_look) return fail("this request needs a key of role operator or reader");
+  const bool may_dump = received.role == wire::Role::kOperator;
+  if (!may_dump && received.role != wire::Role::kReader)
+    return fail("this request needs a key of role operator or reader");
   const std::vector<Job*> jobs = jobs_.Named(request.job());
   switch (request.kind()) {
     case ClientRequest::STATUS: {
@@ -103,17 +102,16 @@ void Clients::OnRequest(const wire::Received& received) {
       return shared_.Send(from, wire::Type::kClientReply, reply);
     }
     case ClientRequest::WATCH: {
-      for (Watcher& watcher : watchers_) {
-        if (watcher.address == from && watcher.request == request.request()) {
-          watcher.until_ns = shared_.now + kWatchFor;
-          watcher.kin.assign(request.kin().begin(), request.kin().begin() + std::min(request.kin_size(), kMostKin));
-          return;
-        }
+      auto watcher = std::find_if(watchers_.begin(), watchers_.end(), [&](const Watcher& one) {
+        return one.address == from && one.request == request.request();
+      });
+      if (watcher == watchers_.end()) {
+        if (watchers_.size() >= kMostWatchers) return fail("too many clients are already watching");
+        watcher = watchers_.insert(watcher, {from, request.request(), request.job(), 0, shared_.now, {}});
       }
-      if (watchers_.size() >= kMostWatchers) return fail("too many clients are already watching");
-      watchers_.push_back({from, request.request(), request.job(), shared_.now + kWatchFor, shared_.now, {}});
-      watchers_.back().kin.assign(request.kin().begin(),
-                                  request.kin().begin() + std::min(request.kin_size(), kMostKin));
+      watcher->until_ns = shared_.now + kWatchFor;
+      const int named = std::min(request.communicators_size(), kMostCommunicators);
+      watcher->communicators.assign(request.communicators().begin(), request.communicators().begin() + named);
       return;
     }
     case ClientRequest::DETAIL: {

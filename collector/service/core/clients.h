@@ -31,7 +31,7 @@ class Clients {
     std::string job;
     int64_t until_ns = 0;
     int64_t next_ns = 0;
-    std::vector<uint64_t> kin;  // communicators of the requested job
+    std::vector<uint64_t> communicators;  // of the requested job
   };
 
   bool Watches(const Watcher& watcher, const Job& job);

@@ -231,6 +231,28 @@ TEST_F(CollectorCoreTest, AgentsThatReconnectedToTheirRelayAreReached) {
   }
 }
 
+TEST_F(CollectorCoreTest, OnlyAHungJobHasCulprits) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty() && !fleet.core->busy(); }));
+  ASSERT_EQ(fleet.core->States().size(), 1u);
+  EXPECT_EQ(fleet.core->States()[0].state, "hung");
+  ASSERT_EQ(fleet.core->States()[0].culprits.size(), 1u);
+  EXPECT_EQ(fleet.core->States()[0].culprits[0].rank(), 5);
+  for (FleetAgent& agent : fleet.agents) {
+    agent.connected = false;
+    Heartbeat over;
+    *over.mutable_job() = fleet.identity();
+    over.set_host(agent.host);
+    over.set_over(true);
+    fleet.Say(&agent, wire::Type::kHeartbeat, over);
+  }
+  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return fleet.core->States()[0].state == "ended"; }));
+  EXPECT_TRUE(fleet.core->States()[0].culprits.empty());
+}
+
 TEST_F(CollectorCoreTest, AHostWithoutRingsIsNotWaitedFor) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.agents[1].no_rings = "no rings from node1: the disk is full";
@@ -244,19 +266,23 @@ TEST_F(CollectorCoreTest, AHostWithoutRingsIsNotWaitedFor) {
   EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("full rings from node1 did not arrive"));
 }
 
-// The collector was killed after it created the folder, but before the first file got its name.
-TEST_F(CollectorCoreTest, AnIncidentFolderThatWasOnlyBegunIsRemoved) {
-  const std::string begun = out_ + "/lockstep-incident-train-1", other = out_ + "/lockstep-incident-train-2";
-  for (const std::string& folder : {begun, other}) {
-    ASSERT_TRUE(MakeIncidentFolder(folder).ok());
-    std::ofstream(folder + "/.lockstep.a1B2c3") << "{\"format\": 1";
-  }
-  std::ofstream(other + "/notes.txt") << "another program's file";
+// The collector was killed after it created the folder, but before the first file got its name. `lockstep run` may be
+// writing its own incidents next to the collector's.
+TEST_F(CollectorCoreTest, OnlyAFolderThatACollectorBeganIsRemoved) {
+  const std::string begun = out_ + "/lockstep-incident-train-1", noted = out_ + "/lockstep-incident-train-2",
+                    other = out_ + "/lockstep-incident-train-3", empty = out_ + "/lockstep-incident-train-4";
+  for (const std::string& folder : {begun, noted, other, empty}) ASSERT_TRUE(MakeIncidentFolder(folder).ok());
+  for (const std::string& folder : {begun, noted})
+    std::ofstream(folder + "/.lockstep.gathering.a1B2c3") << "{\"format\": 1";
+  std::ofstream(noted + "/notes.txt") << "another program's file";
+  std::ofstream(other + "/.lockstep.a1B2c3") << "the first half of a verdict";
   std::vector<std::string> problems;
   EXPECT_TRUE(FindUnfinished(out_, &problems).empty());
   EXPECT_TRUE(problems.empty());
   EXPECT_FALSE(std::filesystem::exists(begun));
-  EXPECT_TRUE(std::filesystem::exists(other + "/notes.txt"));
+  EXPECT_TRUE(std::filesystem::exists(noted + "/notes.txt"));
+  EXPECT_TRUE(std::filesystem::exists(other + "/.lockstep.a1B2c3"));
+  EXPECT_TRUE(std::filesystem::exists(empty));
 }
 
 TEST_F(CollectorCoreTest, DigestsInPartsAreOneAnswer) {

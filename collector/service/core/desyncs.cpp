@@ -103,7 +103,7 @@ void Desyncs::Gather(Job* job, const Desync& desync) {
         }
       });
   rings_.Start(incident);
-  for (auto& [host, gathering] : incident->everything) rings_.Ask(incident, host, &gathering);
+  for (auto& [host, gathering] : incident->everything) rings_.RequestRings(incident, host, &gathering);
 }
 
 void Desyncs::Abandon(Gathering* incident) {

@@ -216,9 +216,7 @@ void DigestRound::Analyse(const Facts& facts) {
   answered_.clear();
   MarkEnds(clocks, facts.ends_follow_ns);
   options_.late_after_ns = facts.late_after_ns;
-  const int64_t still = facts.stalled_ns > 0
-                            ? facts.stalled_ns
-                            : StandsStill(bundle_, [this](int32_t rank) { return MotionOfRank(rank); });
+  const int64_t still = StandsStill(bundle_, [this](int32_t rank) { return MotionOfRank(rank); });
   bundle_.known_stalled = still >= facts.dead_settle_ns;
   bundle_.stalled_ns = bundle_.known_stalled ? still : 0;
   verdict_ = Analyze(bundle_, options_);
@@ -241,11 +239,11 @@ void DigestRound::Reanalyse(int64_t stalled_ns) {
   LookForRoot();
 }
 
-void DigestRound::LiesIn(const std::string& folder) {
+void DigestRound::SetFolder(const std::string& folder) {
   for (Rank& rank : bundle_.ranks) rank.path = absl::StrCat(folder, "/", DumpFileName(rank.host));
 }
 
-void DigestRound::StoodStill(int64_t stalled_ns) {
+void DigestRound::RaiseStalledTime(int64_t stalled_ns) {
   bundle_.known_stalled = true;
   bundle_.stalled_ns = std::max(bundle_.stalled_ns, stalled_ns);
   verdict_.set_stalled_ns(bundle_.stalled_ns);

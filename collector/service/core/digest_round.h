@@ -49,8 +49,6 @@ class DigestRound {
     int64_t late_after_ns = 5'000'000'000;
     int64_t dead_settle_ns = 1'000'000'000;
     int64_t ends_follow_ns = 0;  // Detector::ends_follow_ns
-    // How long there has been no progress, as observed in the job; 0 to derive it from the digests.
-    int64_t stalled_ns = 0;
   };
   // Computes bundle, verdict and root from all added messages. Add() may not be called afterwards.
   void Analyse(const Facts& facts);
@@ -59,9 +57,9 @@ class DigestRound {
   // Repeats the analysis with new evidence. If stalled_ns is not 0, it is the known time without progress.
   void Reanalyse(int64_t stalled_ns);
   // Raises the time without progress in an existing result to the detector's.
-  void StoodStill(int64_t stalled_ns);
+  void RaiseStalledTime(int64_t stalled_ns);
   // Sets the folder in which users find the ranks' files.
-  void LiesIn(const std::string& folder);
+  void SetFolder(const std::string& folder);
   // Adds newer samples of processes in the bundle, requested at `asked_ns`. Samples may arrive in any order: for each
   // rank, the sample requested last counts. LookForRoot() uses them.
   void Sample(const DigestEnvelope& digest, int64_t asked_ns, int64_t received_ns);

@@ -21,13 +21,13 @@ void EvidenceGathering::Start(Gathering* incident) {
   for (const auto& [host, ranks] : incident->state.merged) incident->evidence[host].merged = ranks;
   for (auto& [host, gathering] : incident->evidence) {
     gathering.heard_ns = shared_.now;
-    Ask(incident, host, &gathering);
+    RequestEvidence(incident, host, &gathering);
     // A silent host is unlikely to answer in time. But after a restart of this process, no host has reported yet.
     if (!gathering.asked && !incident->resumed) gathering.given_up = true;
   }
 }
 
-void EvidenceGathering::Ask(Gathering* incident, const std::string& host, HostGathering* gathering) {
+void EvidenceGathering::RequestEvidence(Gathering* incident, const std::string& host, HostGathering* gathering) {
   Job* job = jobs_.Find(incident->job);
   if (job == nullptr) return;
   CollectRequest request;
@@ -146,7 +146,8 @@ bool EvidenceGathering::Tick(Gathering* incident) {
     all = false;
     // The request was lost, or its agent or this process was restarted.
     const int64_t since = shared_.now - std::max(gathering.asked_ns, gathering.heard_ns);
-    if (since >= (gathering.asked ? shared_.options.ask_evidence_again_ns : kSecond)) Ask(incident, host, &gathering);
+    if (since >= (gathering.asked ? shared_.options.ask_evidence_again_ns : kSecond))
+      RequestEvidence(incident, host, &gathering);
   }
   // After a restart, agents need time to reconnect.
   const int64_t most = shared_.options.evidence_ns + (incident->resumed ? shared_.options.ask_again_ns : 0);

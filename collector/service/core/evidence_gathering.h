@@ -25,7 +25,7 @@ class EvidenceGathering {
   void WriteStacksOf(Gathering* incident);
 
  private:
-  void Ask(Gathering* incident, const std::string& host, HostGathering* gathering);
+  void RequestEvidence(Gathering* incident, const std::string& host, HostGathering* gathering);
   void OnNoRings(const HostEvidence& evidence);
   static void LookWhetherDone(Gathering* incident, HostGathering* gathering);
 

@@ -24,12 +24,11 @@ Gathering* IncidentBook::Add(const Job& job, const std::string& suffix) {
   for (int extra = 2; incidents_.contains(state.name); ++extra) state.name = absl::StrCat(folder, "-", extra);
   state.folder = absl::StrCat(shared_.options.out, "/", state.name);
   state.identity = job.identity;
-  state.comms = KinOf(job);
-  state.people = job.name;
+  state.comms = CommunicatorsOf(job);
+  state.job_name = job.name;
   state.everything_request = shared_.NextRequest();
   state.captured_real_ns = shared_.RealNow();
   made->job = job.key;
-  made->people = job.name;
   made->phase_ns = shared_.now;
   *made->incident.mutable_job() = job.identity;
   made->incident.set_path(state.folder);
@@ -40,7 +39,7 @@ Gathering* IncidentBook::Add(const IncidentState& state) {
   auto made = std::make_unique<Gathering>();
   made->state = state;
   made->resumed = true;
-  made->people = state.people.empty() ? state.identity.job() : state.people;
+  if (state.job_name.empty()) made->state.job_name = state.identity.job();
   *made->incident.mutable_job() = state.identity;
   made->incident.set_path(state.folder);
   made->phase_ns = shared_.now;
@@ -102,7 +101,7 @@ void IncidentBook::Tell(Gathering* incident, const std::string& progress, bool d
 
 void IncidentBook::TellProgram(Gathering* incident) {
   if ((!incident->state.declared && !incident->state.desync.confirmed) || incident->json.empty()) return;
-  shared_.actions->OnVerdict(incident->people, incident->json, incident->dead ? "" : incident->state.folder);
+  shared_.actions->OnVerdict(incident->state.job_name, incident->json, incident->dead ? "" : incident->state.folder);
 }
 
 void IncidentBook::Close(Gathering* incident) {

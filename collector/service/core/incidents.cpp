@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMostHardwareLines = 16;  // lines about hardware, for `lockstep top`
 
 // Returns a round without digests, to collect the evidence of an incident with lost digests.
-std::shared_ptr<DigestRound> EvidenceAlone(const IncidentState& state) {
+std::shared_ptr<DigestRound> RoundWithoutDigests(const IncidentState& state) {
   Bundle bundle;
   for (const auto& [host, ranks] : state.evidence) {
     for (const int32_t number : ranks.List(65536)) {
@@ -49,9 +49,9 @@ void Incidents::Make(Job* job, const Decision* decision) {
   state.stalled_ns = job->round->bundle().known_stalled ? std::max<int64_t>(job->round->bundle().stalled_ns, 1) : 0;
   if (decision != nullptr) {
     state.stalled_ns = std::max<int64_t>(state.stalled_ns, std::max<int64_t>(decision->age_ns, 1));
-    job->round->StoodStill(state.stalled_ns);  // safe, because no task of the round is running
+    job->round->RaiseStalledTime(state.stalled_ns);  // safe, because no task of the round is running
   }
-  job->round->LiesIn(state.folder);
+  job->round->SetFolder(state.folder);
   state.ranks_expected = job->round->bundle().ranks_expected;
   for (const auto& [host, entry] : job->hosts) {
     if (!entry.ranks.empty()) state.hosts[host] = entry.ranks;
@@ -115,7 +115,7 @@ void Incidents::WriteVerdict(Gathering* incident, std::function<void(Gathering*)
         incident->state.redacted = written->redacted;
         if (first) {
           shared_.Say(
-              absl::StrCat("job ", incident->people, ": verdict ", VerdictName(written->verdict.verdict()),
+              absl::StrCat("job ", incident->state.job_name, ": verdict ", VerdictName(written->verdict.verdict()),
                            written->verdict.findings_size() > 0 ? ": " + Headline(written->verdict.findings(0)) : ""));
           shared_.actions->Print(written->text);
           for (int32_t rank : written->evidence) {
@@ -269,7 +269,7 @@ void Incidents::StartFinal(Gathering* incident) {
               } else {
                 book_.SayOnce(gathering, absl::StrCat("the final verdict could not be computed: ", status->message()));
               }
-              shared_.Say(absl::StrCat("job ", gathering->people, ": incident ",
+              shared_.Say(absl::StrCat("job ", gathering->state.job_name, ": incident ",
                                        incident->whole() ? "complete in " : "as complete as possible, in ",
                                        gathering->state.folder, " (lockstep analyze ", gathering->state.folder, ")"));
               book_.Tell(gathering,
@@ -338,7 +338,7 @@ void Incidents::Resume(const IncidentState& state) {
         }
         if (!incident->state.evidence_done) {
           if (incident->round == nullptr) {
-            incident->round = EvidenceAlone(incident->state);
+            incident->round = RoundWithoutDigests(incident->state);
             incident->without_digests = true;
           }
           return evidence_.Start(incident);

@@ -47,7 +47,7 @@ NameMatch MatchName(const Job& job, const std::string& name) {
   return name.empty() || name == identity.job() ? NameMatch::kAlike : NameMatch::kNone;
 }
 
-std::vector<uint64_t> KinOf(const Job& job) {
+std::vector<uint64_t> CommunicatorsOf(const Job& job) {
   std::vector<uint64_t> comms(job.communicators.begin(), job.communicators.end());
   std::sort(comms.begin(), comms.end());
   if (comms.size() > 64) comms.resize(64);
@@ -124,7 +124,8 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
 JobState StateOf(const Job& job) {
   JobState state{job.identity.job(), StateWord(job), {}};
   if (job.number > 0) absl::StrAppend(&state.job, "#", job.number + 1);
-  if (job.last_incident == nullptr || job.last_incident->verdict().findings().empty() || state.state == "moving")
+  // An incident that is over does not explain why the job is late or has ended.
+  if (state.state != "hung" || job.last_incident == nullptr || job.last_incident->verdict().findings().empty())
     return state;
   for (const Culprit& culprit : job.last_incident->verdict().findings(0).culprits()) {
     if (state.culprits.size() < kMostCulprits) state.culprits.push_back(culprit);

@@ -140,8 +140,8 @@ enum class NameMatch { kNone, kAlike, kSame, kThis };
 NameMatch MatchName(const Job& job, const std::string& name);
 std::string NameOf(const JobIdentity& identity);
 // Returns up to 64 of the job's communicators, which identify the job.
-std::vector<uint64_t> KinOf(const Job& job);
-// The state of a job, and the culprits of its last incident unless it is moving.
+std::vector<uint64_t> CommunicatorsOf(const Job& job);
+// The state of a job and, if it is hung, the culprits of its last incident.
 struct JobState {
   std::string job, state;         // "moving", "late", "hung", "ended"
   std::vector<Culprit> culprits;  // culprits in the first finding of the last incident's verdict, at most 8

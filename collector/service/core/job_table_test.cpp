@@ -153,7 +153,7 @@ TEST_F(CoreJobsTest, TwoJobsWithTheSameNameBehindRelaysAreDistinguished) {
   request.set_kind(ClientRequest::WATCH);
   request.set_job("train");
   request.set_request(5);
-  request.add_kin(0xb);
+  request.add_communicators(0xb);
   fleet.Ask(2, wire::Role::kReader, request);
   fleet.replies.clear();
   second(11);

@@ -29,6 +29,7 @@ namespace lockstep {
 namespace {
 
 constexpr char kStateFile[] = "/.gathering.json";
+constexpr char kUnfinishedState[] = ".lockstep.gathering.";  // starts with kUnfinishedPrefix
 constexpr char kFinalFile[] = "/.verdict.pb";
 constexpr char kToldFile[] = "/.told";
 constexpr char kDigestsFile[] = "digests.lsd";
@@ -114,7 +115,7 @@ void ForEachField(State& state, const Field& field) {
   field("captured_real_ns", state.captured_real_ns);
   field("declared", state.declared);
   field("evidence_done", state.evidence_done);
-  field("people", state.people);
+  field("job_name", state.job_name);
   field("communicators", state.comms);
   field("hosts", state.hosts);
   field("evidence", state.evidence);
@@ -159,13 +160,14 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Removes unfinished files, and then the folder if it is empty. The state is written first, so a process that was
-// killed before had reported nothing.
+// Removes an unfinished state, and then the folder if it is empty. The state is written first, so a process that was
+// killed before had reported nothing. Other folders may belong to a job that another program is watching.
 void RemoveIfBegun(const std::string& folder) {
+  bool begun = false;
   for (const std::string& name : NamesIn(folder)) {
-    if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
+    if (name.starts_with(kUnfinishedState)) begun |= unlink(absl::StrCat(folder, "/", name).c_str()) == 0;
   }
-  rmdir(folder.c_str());  // fails if the folder contains anything else
+  if (begun) rmdir(folder.c_str());  // fails if the folder contains anything else
 }
 
 }  // namespace
@@ -277,7 +279,7 @@ absl::Status MakeIncidentFolder(const std::string& folder) {
 
 namespace {
 
-std::string ManifestText(const IncidentState& state, bool whole, const std::vector<std::string>& missing) {
+std::string ManifestText(const IncidentState& state, bool is_final, const std::vector<std::string>& missing) {
   Json json;
   json["format"] = 1;
   json["tool_version"] = LOCKSTEP_VERSION;
@@ -287,7 +289,7 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
   json["known_stalled"] = state.stalled_ns > 0;
   json["stalled_ns"] = state.stalled_ns;
   json["captured_real_ns"] = state.captured_real_ns;
-  json["whole"] = whole && missing.empty();
+  json["whole"] = is_final && missing.empty();
   if (!state.desync.text.empty()) json["desync_communicator"] = state.desync.comm;
   if (!state.redacted.empty()) json["redacted"] = state.redacted;
   json["nodes"] = Json::array();
@@ -304,16 +306,18 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
 }  // namespace
 
 absl::Status WriteState(const IncidentState& state) {
-  return WriteFileSafely(state.folder + kStateFile, StateText(state));
+  AtomicFile file(state.folder + kStateFile, kUnfinishedState);
+  const absl::Status status = file.Append(StateText(state));
+  return status.ok() ? file.Commit() : status;
 }
 
-absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
-                               const std::vector<std::string>& missing) {
+absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json,
+                               bool is_final, const std::vector<std::string>& missing) {
   // Writes the state first, because an incident with a state is always completed.
-  absl::Status result = whole ? absl::OkStatus() : WriteState(state);
+  absl::Status result = is_final ? absl::OkStatus() : WriteState(state);
   result.Update(WriteFileSafely(state.folder + "/verdict.txt", text));
   result.Update(WriteFileSafely(state.folder + "/verdict.json", json));
-  result.Update(WriteFileSafely(state.folder + "/manifest.json", ManifestText(state, whole, missing)));
+  result.Update(WriteFileSafely(state.folder + "/manifest.json", ManifestText(state, is_final, missing)));
   return result;
 }
 

@@ -40,7 +40,7 @@ struct IncidentState {
   bool everything = false;                                // whole rings are requested after the evidence
   bool declared = false;                                  // not a manual dump, so the command of --on-verdict runs
   bool evidence_done = false;                             // whether the verdict with evidence has been written
-  std::string people;                                     // name of the job as users see it
+  std::string job_name;                                   // as users see it
   std::map<std::string, Ranks> hosts;
   std::map<std::string, Ranks> evidence;  // ranks that send all evidence
   std::map<std::string, Ranks> merged;    // ranks that send only merged stacks
@@ -51,8 +51,8 @@ struct IncidentState {
 };
 std::string StateText(const IncidentState& state);
 absl::StatusOr<IncidentState> ParseState(const std::string& text);
-// Returns the states of all incomplete incidents in `out`. Lists unreadable ones in *problems. Removes unfinished files
-// of incidents without a state.
+// Returns the states of all incomplete incidents in `out`. Lists unreadable ones in *problems. Removes folders in
+// which a killed collector had not finished the state.
 std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<std::string>* problems);
 // Returns the path of the mark file, which exists if the command of --on-verdict was started for the incident in this
 // folder.
@@ -93,9 +93,8 @@ struct HostGathering {
 struct Gathering {
   enum class Phase { kVerdict, kEvidence, kEverything, kFinal, kDone };
   IncidentState state;
-  std::string job;     // key of the job, which may no longer exist
-  std::string people;  // name of the job as users see it
-  std::string json;    // verdict of the incident, for the command of --on-verdict
+  std::string job;   // key of the job, which may no longer exist
+  std::string json;  // verdict of the incident, for the command of --on-verdict
   Phase phase = Phase::kVerdict;
   bool ready = false;    // the incident's folder exists
   bool dead = false;     // nothing more is gathered (IncidentBook::Close)
@@ -127,9 +126,10 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 // Functions for an incident's files. All errors name the file.
 absl::Status MakeIncidentFolder(const std::string& folder);
 absl::Status WriteState(const IncidentState& state);
-// Writes verdict and manifest. Unless `whole`, writes the state first. `missing`: data or hosts, for the manifest.
-absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
-                               const std::vector<std::string>& missing);
+// Writes verdict and manifest. Unless this is the incident's final verdict, writes the state first. `missing`: data or
+// hosts, for the manifest.
+absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json,
+                               bool is_final, const std::vector<std::string>& missing);
 // Writes "stacks.json".
 absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at,
                          const std::vector<std::string>& refused);

@@ -23,7 +23,7 @@ void RingGathering::Start(Gathering* incident) {
   }
 }
 
-void RingGathering::Ask(Gathering* incident, const std::string& host, HostGathering* gathering) {
+void RingGathering::RequestRings(Gathering* incident, const std::string& host, HostGathering* gathering) {
   Job* job = jobs_.Find(incident->job);
   if (job == nullptr) return;
   CollectRequest request;
@@ -185,7 +185,7 @@ bool RingGathering::Tick(Gathering* incident) {
                            known->second.address.peer != 0 && !(known->second.address == gathering.asked_at);
     if (elsewhere || (shared_.now - gathering.asked_ns > shared_.options.ask_again_ns &&
                       shared_.now - gathering.heard_ns > shared_.options.ask_again_ns)) {
-      Ask(incident, host, &gathering);
+      RequestRings(incident, host, &gathering);
     }
     if (shared_.now - gathering.heard_ns <= kActiveFor) ++active;
   }
@@ -198,7 +198,7 @@ bool RingGathering::Tick(Gathering* incident) {
       if (shared_.now - incident->phase_ns > shared_.options.give_up_ns) gathering.given_up = true;
       continue;
     }
-    Ask(incident, host, &gathering);
+    RequestRings(incident, host, &gathering);
     ++active;
   }
   return left == 0 && incident->unacknowledged.empty() && !incident->committing;

@@ -16,8 +16,8 @@ class RingGathering {
       : shared_(*shared), jobs_(*jobs), book_(*book) {}
 
   void Start(Gathering* incident);
-  // Sends the request to one host, perhaps again.
-  void Ask(Gathering* incident, const std::string& host, HostGathering* gathering);
+  // Sends the request to one host, first or again.
+  void RequestRings(Gathering* incident, const std::string& host, HostGathering* gathering);
   // Sends the request to the next hosts. Returns whether all hosts have sent everything, or will send nothing more.
   bool Tick(Gathering* incident);
   void OnChunk(const wire::Received& received);

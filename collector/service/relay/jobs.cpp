@@ -108,8 +108,8 @@ void Relay::Leave(Child* child, const std::string& said) {
   const auto job = jobs_.find(key);
   if (job == jobs_.end()) return;
   job->second->progress.Forget(child->number, now_);
-  if (Spoken(key)) return;
-  TellOver(job->second->identity);
+  if (HasReporter(key)) return;
+  ReportOver(job->second->identity);
   jobs_.erase(job);
 }
 
@@ -122,14 +122,14 @@ void Relay::Unsort(const Child& child, const std::string& said) {
   if (sorted->second.empty()) namesakes_.erase(sorted);
 }
 
-bool Relay::Spoken(const std::string& job) const {
+bool Relay::HasReporter(const std::string& job) const {
   return std::any_of(children_.begin(), children_.end(), [&](const auto& child) {
     return std::any_of(child.second.jobs.begin(), child.second.jobs.end(),
                        [&](const auto& said) { return said.second.job == job; });
   });
 }
 
-void Relay::TellOver(const JobIdentity& job) {
+void Relay::ReportOver(const JobIdentity& job) {
   std::erase_if(
       late_, [&](const auto& late) { return late.second.report.job().SerializeAsString() == job.SerializeAsString(); });
   if (!welcomed_) return;
@@ -140,7 +140,7 @@ void Relay::TellOver(const JobIdentity& job) {
 }
 
 // Forgets jobs that only silent children reported. A new collector need not know them.
-void Relay::ForgetGhosts() {
+void Relay::ForgetSilentJobs() {
   std::set<std::string> lived;
   for (const auto& [peer, child] : children_) {
     if (child.silent) continue;
@@ -157,7 +157,7 @@ void Relay::ForgetGhosts() {
 }
 
 // Call when the child becomes silent: its ranks may have been started elsewhere.
-void Relay::Quiet(const Child& child) {
+void Relay::MarkSilent(const Child& child) {
   for (const auto& [said, entry] : child.jobs) {
     JobIdentity identity;
     if (!identity.ParseFromString(said)) continue;

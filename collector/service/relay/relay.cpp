@@ -111,7 +111,6 @@ void Relay::FromUpstream(wire::Message message) {
   }
   const uint64_t peer = message.header.route.back();
   message.header.route.pop_back();
-  counters_.answers++;
   if (!server_->Send(peer, message).ok()) counters_.answers_lost++;  // the request or the message will be repeated
 }
 
@@ -133,7 +132,7 @@ void Relay::Welcomed(const Welcome& welcome) {
   late_.clear();
   upstream_instance_ = welcome.instance();
   for (const auto& [peer, child] : children_) WelcomeChild(peer);
-  ForgetGhosts();
+  ForgetSilentJobs();
 }
 
 void Relay::WelcomeChild(uint64_t peer) {
@@ -394,7 +393,6 @@ void Relay::Distribute(const wire::Message& message) {
     counters_.malformed++;
     return;
   }
-  counters_.requests++;
   if (request.phase() == CollectRequest::EXAMINE) return DistributeToAll(message, request);
   const std::string job = request.job().SerializeAsString();
   Ranks ranks = Ranks::FromOrNone(request.ranks());
@@ -488,7 +486,7 @@ void Relay::Housekeep() {
     }
     if (unheard > options_.silent_after_ns && !child.silent) {
       child.silent = true;
-      Quiet(child);
+      MarkSilent(child);
     }
     if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
     // The child still reports, but not this job: the job has ended, or another generation of it has begun.
@@ -504,7 +502,7 @@ void Relay::Housekeep() {
   std::erase_if(late_, [&](const auto& late) { return now_ - late.second.heard_ns > kLateExpires; });
   std::erase_if(stacks_, [&](const auto& stacks) { return now_ - stacks.second.heard_ns > kLateExpires; });
   std::erase_if(jobs_, [&](const auto& job) {
-    return now_ - job.second->heard_ns > options_.silent_after_ns && !Spoken(job.first);
+    return now_ - job.second->heard_ns > options_.silent_after_ns && !HasReporter(job.first);
   });
   while (!early_.empty() && now_ - early_.front().at_ns > kEarlyExpires) early_.pop_front();
 }

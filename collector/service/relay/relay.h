@@ -43,7 +43,7 @@ struct RelayOptions {
 
 // Counted since the start.
 struct RelayCounters {
-  uint64_t forwarded = 0, forwarded_bytes = 0, requests = 0, answers = 0, answers_lost = 0;
+  uint64_t forwarded = 0, forwarded_bytes = 0, answers_lost = 0;
   uint64_t heartbeats_in = 0, heartbeats_out = 0, late_in = 0;
   uint64_t chunks_dropped = 0, malformed = 0;
   uint64_t children = 0, children_silent = 0;  // current numbers
@@ -134,14 +134,14 @@ class Relay {
   void SendLate(Late* late);
   void Housekeep();
   void Leave(Child* child, const std::string& job);
-  void TellOver(const JobIdentity& job);
+  void ReportOver(const JobIdentity& job);
   void Drop(uint64_t peer);
-  void ForgetGhosts();
+  void ForgetSilentJobs();
   Child* ChildOf(uint64_t peer);
   bool Concerned(const Child& child, const ChildJob& known, const std::string& job, const Ranks& ranks) const;
-  bool Spoken(const std::string& job) const;
+  bool HasReporter(const std::string& job) const;
   void Unsort(const Child& child, const std::string& said);
-  void Quiet(const Child& child);
+  void MarkSilent(const Child& child);
 
   const RelayOptions options_;
   std::unique_ptr<wire::Server> server_;

@@ -85,7 +85,7 @@ absl::StatusOr<Target> TargetOf(const Options& options) {
   return target;
 }
 
-bool Passes(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+bool IsTemporary(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 
 using Clock = std::chrono::steady_clock;
 
@@ -117,7 +117,7 @@ class Sender {
           if (has.ok()) there = *has;
           return has.status();
         });
-        !status.ok() && !Passes(status)) {
+        !status.ok() && !IsTemporary(status)) {
       Fail(std::string(status.message()));
       return;
     }
@@ -143,20 +143,24 @@ class Sender {
     }
   }
 
-  // Sends everything in the spool. Returns false if the server became unreachable, or after Http::Stop().
+  // Sends everything in the spool. Returns false if the server became unreachable or refuses the user, or after
+  // Http::Stop().
   bool Flush() {
     for (const std::string& path : spool_.Files()) {
       if (Http::stopped()) return false;
       const absl::Status status = Send(path);
-      if (Passes(status)) {
+      if (IsTemporary(status)) {
         away_ = std::string(status.message());
         return false;
       }
       if (absl::IsCancelled(status)) return false;
+      if (absl::IsPermissionDenied(status)) {
+        Fail(std::string(status.message()));
+        return false;
+      }
       if (!status.ok()) {
         Fail(absl::StrCat(path, " is set aside (.bad): ", status.message()));
-        if (!absl::IsPermissionDenied(status)) Spool::SetAside(path);
-        if (absl::IsPermissionDenied(status)) return true;
+        Spool::SetAside(path);
       }
     }
     return true;
@@ -166,7 +170,7 @@ class Sender {
     if (prepared_) return absl::OkStatus();
     absl::Status status = Try([&] { return store_.Prepare(); });
     prepared_ = status.ok();
-    if (Passes(status)) away_ = std::string(status.message());
+    if (IsTemporary(status)) away_ = std::string(status.message());
     return status;
   }
 
@@ -209,7 +213,7 @@ class Sender {
     std::chrono::duration<double> pause(0.1);
     for (;;) {
       absl::Status status = work();
-      if (!Passes(status)) {
+      if (!IsTemporary(status)) {
         if (status.ok()) until_ = {};
         return status;
       }
@@ -259,7 +263,7 @@ void Follow(const Options& options, Sender* sender) {
     bool reached = true;
     if (const absl::Status status = sender->Prepare(); !status.ok()) {
       reached = false;
-      if (!Passes(status) && !absl::IsCancelled(status)) sender->Fail(std::string(status.message()));
+      if (!IsTemporary(status) && !absl::IsCancelled(status)) sender->Fail(std::string(status.message()));
     }
     for (const std::string& folder : folders) {
       if (Http::stopped()) break;
@@ -293,7 +297,7 @@ int SendAll(const Options& options, Http* http) {
     return kDone;
   }
   absl::Status ready = sender.Prepare();
-  if (!ready.ok() && !Passes(ready)) {
+  if (!ready.ok() && !IsTemporary(ready)) {
     if (!absl::IsCancelled(ready)) Say(std::string(ready.message()));
     return kFailed;
   }
@@ -391,22 +395,22 @@ int Run(int argc, char** argv) {
   const Options& options = *made;
   if (options.verb == "query" && options.given.Flag("sql")) return Query(options, nullptr);
   const absl::StatusOr<Target> target = TargetOf(options);
-  if (!target.ok()) {
-    if (options.verb == "before") {
-      fputs(BeforeAnswer("", target.status()).c_str(), stdout);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.given.Text("redact")).value());
+  const bool before = options.verb == "before", best = options.verb == "best";
+  if (const absl::Status wrong = target.ok() ? redactor.status() : target.status(); !wrong.ok()) {
+    if (before || best) {
+      fputs((best ? BestAnswer(wrong) : BeforeAnswer("", wrong)).c_str(), stdout);
     } else {
-      Say(std::string(target.status().message()));
+      Say(std::string(wrong.message()));
     }
     return kUsage;
   }
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options.given.Text("redact")).value());
-  if (!redactor.ok()) return Say(std::string(redactor.status().message())), kUsage;
   SetHostRedaction(*redactor);
   for (const int ending : {SIGTERM, SIGINT, SIGHUP}) signal(ending, [](int) { Http::Stop(); });
   Http http(*target);
   Store store(&http);
   if (options.verb == "query") return Query(options, &store);
-  if (options.verb == "before" || options.verb == "best") return AnswerVerdict(options, &store);
+  if (before || best) return AnswerVerdict(options, &store);
   if (options.verb == "jobs") return SendJobs(options, &store);
   return SendAll(options, &http);
 }

@@ -81,12 +81,12 @@ TEST(Target, UnsafeUrlsAreRefused) {
 }
 
 TEST(Target, TemporaryErrorsAreRecognized) {
-  EXPECT_TRUE(IsPassing(500, "Code: 252, e.displayText() = DB::Exception: Too many parts"));
-  EXPECT_TRUE(IsPassing(503, ""));
-  EXPECT_TRUE(IsPassing(502, "<html>Bad Gateway"));
-  EXPECT_FALSE(IsPassing(500, "Code: 60, e.displayText() = DB::Exception: Table x doesn't exist"));
-  EXPECT_FALSE(IsPassing(404, "nothing here"));
-  EXPECT_FALSE(IsPassing(500, "Code: 62"));
+  EXPECT_TRUE(IsTemporaryAnswer(500, "Code: 252, e.displayText() = DB::Exception: Too many parts"));
+  EXPECT_TRUE(IsTemporaryAnswer(503, ""));
+  EXPECT_TRUE(IsTemporaryAnswer(502, "<html>Bad Gateway"));
+  EXPECT_FALSE(IsTemporaryAnswer(500, "Code: 60, e.displayText() = DB::Exception: Table x doesn't exist"));
+  EXPECT_FALSE(IsTemporaryAnswer(404, "nothing here"));
+  EXPECT_FALSE(IsTemporaryAnswer(500, "Code: 62"));
 }
 
 TEST(Literals, MayContainAnyByte) {
@@ -258,6 +258,22 @@ TEST_F(ArchiveTest, AVerdictBecomesRows) {
   EXPECT_NE(notes_.find("no index.lsi"), std::string::npos);
 }
 
+TEST_F(ArchiveTest, LeftOutRowsAreReported) {
+  Write("manifest.json", kManifest);
+  Json many = Json::array();
+  for (int i = 0; i < 1001; ++i) many.push_back(Json::object());
+  Write("verdict.json",
+        Json{{"findings", many}, {"bandwidths", many}, {"speeds", many}, {"start_up", {{"creations", many}}}}.dump());
+  const absl::StatusOr<IncidentName> name = NameIncident(folder_);
+  ASSERT_TRUE(name.ok());
+  auto rows = Rows(*name);
+  for (const char* table : {"findings", "links", "speeds", "creations"}) EXPECT_EQ(rows[table].size(), 1000u) << table;
+  for (const char* what : {"findings", "bandwidths", "speeds", "creations"}) {
+    EXPECT_NE(notes_.find("more than 1000 " + std::string(what) + "; the rest are left out\n"), std::string::npos)
+        << what;
+  }
+}
+
 TEST_F(ArchiveTest, HostileVerdictsAreHarmless) {
   Write("manifest.json", kManifest);
   Write("verdict.json", "{}");
@@ -326,6 +342,10 @@ TEST_F(ArchiveTest, TheSpoolReturnsWhatWasStored) {
   }
   EXPECT_EQ(rows, 200u);
   EXPECT_GT(batches, 4u);
+  // A row that is too long to be read back is an error.
+  EXPECT_TRUE(absl::IsInvalidArgument(spool->Put(name, [](const RowSink& sink) {
+    return sink("findings", Json{{"text", std::string(1 << 20, 'x')}});
+  })));
   // A full spool refuses the incident and leaves no partial file.
   name.real_ns = 3;
   EXPECT_TRUE(absl::IsResourceExhausted(put(100'000)));

@@ -108,7 +108,7 @@ Http::~Http() {
 void Http::Stop() { g_stop = 1; }
 bool Http::stopped() { return g_stop != 0; }
 
-bool IsPassing(long http_status, const std::string& answer) {
+bool IsTemporaryAnswer(long http_status, const std::string& answer) {
   int code = 0;
   if (answer.compare(0, 6, "Code: ") == 0) {
     for (size_t i = 6; i < answer.size() && i < 12 && answer[i] >= '0' && answer[i] <= '9'; ++i)
@@ -116,8 +116,9 @@ bool IsPassing(long http_status, const std::string& answer) {
   }
   // Timeouts, too many queries or parts, memory limits, network errors, and replicas that are missing or temporarily
   // read-only.
-  for (int passing : {159, 160, 164, 201, 202, 203, 209, 210, 225, 236, 241, 242, 243, 252, 285, 319, 425, 439, 999}) {
-    if (code == passing) return true;
+  for (int temporary :
+       {159, 160, 164, 201, 202, 203, 209, 210, 225, 236, 241, 242, 243, 252, 285, 319, 425, 439, 999}) {
+    if (code == temporary) return true;
   }
   return code == 0 && (http_status == 408 || http_status == 429 || http_status >= 500);
 }
@@ -189,7 +190,7 @@ absl::StatusOr<std::string> Http::Post(const std::string& statement, const std::
   if (status == 200) return std::move(taken.text);
   std::string said = Printable(taken.text, 400);
   const std::string why = absl::StrCat(target_.base, " answered ", status, said.empty() ? "" : ": ", said);
-  if (IsPassing(status, taken.text)) return absl::UnavailableError(why);
+  if (IsTemporaryAnswer(status, taken.text)) return absl::UnavailableError(why);
   if (status == 401 || status == 403) return absl::PermissionDeniedError(why);
   return absl::FailedPreconditionError(why);
 }

@@ -49,6 +49,6 @@ class Http {
 
 // Returns whether the answer describes a temporary error. ClickHouse answers almost all errors with 500, so its own
 // code in the text decides.
-bool IsPassing(long http_status, const std::string& answer);
+bool IsTemporaryAnswer(long http_status, const std::string& answer);
 
 }  // namespace lockstep::archive

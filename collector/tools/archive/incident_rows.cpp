@@ -14,6 +14,7 @@
 #include "analyzer/util/printable.h"
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/time_text.h"
+#include "analyzer/util/time_units.h"
 #include "collector/tools/archive/operation_rows.h"
 
 namespace lockstep::archive {
@@ -24,8 +25,6 @@ constexpr size_t kMostText = 1000, kMostJob = 256;
 constexpr size_t kMostFindings = 1000, kMostCulprits = 4096, kMostCulpritRows = 100'000, kMostCreations = 1000,
                  kMostLinks = 1000, kMostSpeeds = 1000;
 constexpr size_t kMostNames = 64;
-// The start of the years 2000 and 2100.
-constexpr int64_t kEarliest = 946'684'800LL * 1'000'000'000, kLatest = 4'102'444'800LL * 1'000'000'000;
 
 std::string Text(const Json& json, const char* name, size_t most = kMostText) {
   return CleanUtf8(JsonText(json, name), most);
@@ -108,13 +107,7 @@ class VerdictRows {
       : name_(name), sink_(sink), notes_(notes) {}
 
   absl::Status Findings(const Json& verdict) {
-    uint32_t number = 0;
-    for (const Json& finding : Part(verdict, "findings", true)) {
-      if (!finding.is_object()) continue;
-      if (number == kMostFindings) {
-        absl::StrAppend(notes_, "more than ", kMostFindings, " findings; the rest are left out\n");
-        break;
-      }
+    return ForEach(Part(verdict, "findings", true), kMostFindings, "findings", [&](const Json& finding, size_t number) {
       Json row = Row();
       row["number"] = number;
       for (const char* text : {"kind", "cause", "activity"}) row[text] = Text(finding, text, 64);
@@ -134,18 +127,15 @@ class VerdictRows {
       row["places"] = PlacesOf(finding);
       row["summary"] = HostRedaction().Text(Text(finding, "summary"));
       if (absl::Status status = sink_("findings", row); !status.ok()) return status;
-      if (absl::Status status = Culprits(finding, number); !status.ok()) return status;
-      ++number;
-    }
-    return absl::OkStatus();
+      return Culprits(finding, number);
+    });
   }
 
   absl::Status Creations(const Json& verdict) {
-    uint32_t number = 0;
-    for (const Json& creation : Part(Part(verdict, "start_up", false), "creations", true)) {
-      if (!creation.is_object() || number == kMostCreations) continue;
+    const Json& creations = Part(Part(verdict, "start_up", false), "creations", true);
+    return ForEach(creations, kMostCreations, "creations", [&](const Json& creation, size_t number) {
       Json row = Row();
-      row["number"] = number++;
+      row["number"] = number;
       AddComm(creation, &row);
       row["call"] = Text(creation, "call", 64);
       for (const char* time : {"begin_ns", "end_ns", "median_ns", "longest_ns", "last_by_ns"})
@@ -153,15 +143,12 @@ class VerdictRows {
       row["last_rank"] = Whole(creation, "last_rank", -1, std::numeric_limits<int32_t>::max(), -1);
       row["members_entered"] = Count(creation, "members_entered");
       row["serial"] = int{JsonFlag(creation, "serial")};
-      if (absl::Status status = sink_("creations", row); !status.ok()) return status;
-    }
-    return absl::OkStatus();
+      return sink_("creations", row);
+    });
   }
 
   absl::Status Links(const Json& verdict, const OperationFacts& facts) {
-    size_t number = 0;
-    for (const Json& bandwidth : Part(verdict, "bandwidths", true)) {
-      if (!bandwidth.is_object() || number++ >= kMostLinks) continue;
+    return ForEach(Part(verdict, "bandwidths", true), kMostLinks, "bandwidths", [&](const Json& bandwidth, size_t) {
       Json row = Row();
       AddComm(bandwidth, &row);
       row["operation"] = Text(bandwidth, "operation", 64);
@@ -173,15 +160,12 @@ class VerdictRows {
       row["hosts"] = Json::array();
       if (const auto hosts = facts.comm_hosts.find(row["comm_id"].get<std::string>()); hosts != facts.comm_hosts.end())
         row["hosts"] = hosts->second;
-      if (absl::Status status = sink_("links", row); !status.ok()) return status;
-    }
-    return absl::OkStatus();
+      return sink_("links", row);
+    });
   }
 
   absl::Status Speeds(const Json& verdict) {
-    size_t number = 0;
-    for (const Json& speed : Part(verdict, "speeds", true)) {
-      if (!speed.is_object() || number++ >= kMostSpeeds) continue;
+    return ForEach(Part(verdict, "speeds", true), kMostSpeeds, "speeds", [&](const Json& speed, size_t) {
       Json row = Row();
       row["real_ns"] = name_.real_ns;
       row["operation"] = Text(speed, "operation", 64);
@@ -192,9 +176,8 @@ class VerdictRows {
       for (const char* rate : {"bus_bytes_per_s", "low_bus_bytes_per_s", "high_bus_bytes_per_s"})
         row[rate] = Real(speed, rate);
       row["clock"] = Text(speed, "clock", 64);
-      if (absl::Status status = sink_("speeds", row); !status.ok()) return status;
-    }
-    return absl::OkStatus();
+      return sink_("speeds", row);
+    });
   }
 
   absl::Status Incident(const Json& verdict) {
@@ -234,7 +217,22 @@ class VerdictRows {
     return row;
   }
 
-  absl::Status Culprits(const Json& finding, uint32_t number) {
+  // Calls `use` with each object in the list and its number, at most `most` times.
+  template <typename Use>
+  absl::Status ForEach(const Json& list, size_t most, const char* what, const Use& use) {
+    size_t number = 0;
+    for (const Json& item : list) {
+      if (!item.is_object()) continue;
+      if (number == most) {
+        absl::StrAppend(notes_, "more than ", most, " ", what, "; the rest are left out\n");
+        break;
+      }
+      if (absl::Status status = use(item, number++); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Culprits(const Json& finding, size_t number) {
     size_t here = 0;
     for (const Json& culprit : Part(finding, "culprits", true)) {
       if (!culprit.is_object()) continue;
@@ -284,7 +282,7 @@ absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
     return absl::InvalidArgumentError(absl::StrCat(folder, " has no verdict.json"));
   IncidentName name;
   name.real_ns = Ns(*manifest, "captured_real_ns");
-  if (name.real_ns < kEarliest || name.real_ns > kLatest) {
+  if (name.real_ns < kEarliestSecond * kSecond || name.real_ns > kLatestSecond * kSecond) {
     return absl::InvalidArgumentError(
         absl::StrCat(folder, "/manifest.json has no valid capture time (captured_real_ns)"));
   }

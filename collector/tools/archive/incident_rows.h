@@ -16,7 +16,7 @@ absl::StatusOr<IncidentName> NameIncident(const std::string& folder);
 
 // Makes rows of findings, culprits, creations, links and speeds from verdict.json, and rows of operations (with the
 // links' hosts) from index.lsi if it exists. The incident's own row comes last, so its presence proves that the others
-// exist. Adds a line to *notes for left-out findings, culprits and operations.
+// exist. Adds a line to *notes for each kind of rows of which some are left out.
 absl::Status MakeRows(const std::string& folder, const IncidentName& name, const RowSink& sink, std::string* notes);
 
 }  // namespace lockstep::archive

@@ -9,12 +9,12 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/time_text.h"
+#include "collector/tools/archive/rows.h"
 
 namespace lockstep::archive {
 namespace {
 
-// The start of the years 2000 and 2100.
-constexpr int64_t kDay = 86'400, kEarliestSecond = 946'684'800, kLatestSecond = 4'102'444'800;
+constexpr int64_t kDay = 86'400;
 constexpr int64_t kLongest = 400 * kDay;
 constexpr size_t kMostJobDays = 1'000'000;
 

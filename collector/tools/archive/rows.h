@@ -10,6 +10,9 @@
 
 namespace lockstep::archive {
 
+// The start of the years 2000 and 2100. The archive refuses other times.
+constexpr int64_t kEarliestSecond = 946'684'800, kLatestSecond = 4'102'444'800;
+
 using Json = nlohmann::ordered_json;
 // Called for each row; an error stops the caller.
 using RowSink = std::function<absl::Status(const std::string& table, const Json& row)>;

@@ -99,8 +99,10 @@ absl::Status Spool::Put(const IncidentName& name, const std::function<absl::Stat
   absl::Status status = write(absl::StrCat(kFirst, Dump(Json(name.incident)), "\n"));
   if (status.ok()) {
     status = make([&](const std::string& table, const Json& row) {
-      std::string line = absl::StrCat(table, "\t", Dump(row), "\n");
-      return line.size() <= kMostLine ? write(line) : absl::OkStatus();
+      const std::string line = absl::StrCat(table, "\t", Dump(row), "\n");
+      if (line.size() > kMostLine)
+        return absl::InvalidArgumentError(absl::StrCat("a row of ", table, " is longer than ", kMostLine, " bytes"));
+      return write(line);
     });
   }
   return status.ok() ? file.Commit() : status;

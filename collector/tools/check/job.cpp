@@ -28,10 +28,10 @@ constexpr int64_t kDelayFrom = 30 * kMs, kDelayTo = 300 * kMs;
 
 volatile sig_atomic_t g_job = 0, g_interrupted = 0;
 
-void Forward(int signal) {
+void Forward(int signal, siginfo_t* info, void*) {
   g_interrupted = 1;
-  // A terminal already sends SIGINT to its whole foreground group.
-  if (g_job > 0 && signal != SIGINT) kill(g_job, signal);
+  // A terminal signals its whole foreground group, so the job already has the signal.
+  if (g_job > 0 && info->si_code != SI_KERNEL) kill(g_job, signal);
 }
 
 // Returns the processes below the keeper, which is the only child of `lockstep run` that starts processes.
@@ -136,8 +136,13 @@ absl::StatusOr<JobEnd> RunOnce(const JobOptions& options) {
   if (run == 0) BeJob(options, self);
   g_job = run;
   struct sigaction forward {};
-  forward.sa_handler = Forward;
-  for (int i = 0; i < 4; ++i) sigaction(kSignals[i], &forward, &old[i]);
+  forward.sa_sigaction = Forward;
+  forward.sa_flags = SA_SIGINFO;
+  for (int i = 0; i < 4; ++i) {
+    sigaction(kSignals[i], &forward, &old[i]);
+    // A signal that this process was started to ignore (nohup) stays ignored, here and in the job.
+    if (old[i].sa_handler == SIG_IGN) sigaction(kSignals[i], &old[i], nullptr);
+  }
 
   JobEnd end;
   Delays delays(options.seed);

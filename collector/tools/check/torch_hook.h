@@ -18,7 +18,7 @@ _lock = threading.Lock()
 
 
 def _dump():
-    """Returns whether this process has calls to dump."""
+    """Returns whether this process has calls to dump, or the dump failed."""
     if "torch.distributed" not in sys.modules:
         return False
     with _lock:

@@ -90,8 +90,7 @@ Check PtraceCheck() {
         name,
         absl::StrCat("kernel.yama.ptrace_scope is ", scope,
                      ": lockstep run can read the stacks of its own children, but an agent next to the job cannot"),
-        scope == 3 ? "only a reboot can change ptrace_scope 3"
-                   : "give the agent CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0");
+        "give the agent CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0");
   } else if (!HasPtraceCapability()) {
     check.text += " for this user's processes";
   }

@@ -1,4 +1,4 @@
--- Communicators of the last week that are slowest compared with their peers (if bandwidth was measured), with their hosts
+-- Communicators that are slowest compared with their peers (if bandwidth was measured), with their hosts
 SELECT comm_name, comm_size, operation, bytes, round(bus_bytes_per_s / 1e9, 3) AS gb_per_s, round(peers / 1e9, 3) AS peers_gb_per_s,
   round(of_peers, 3) AS of_peers, arrayStringConcat(hosts, ' ') AS on_hosts, clock, cluster, job, toString(at) AS at_utc
 FROM (
