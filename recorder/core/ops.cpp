@@ -338,7 +338,7 @@ LOCKSTEP_COLD void EndCaptured(OpInFlight* flight, int result) noexcept {
 
 }  // namespace
 
-bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
+bool BeginOp(const Op& op, OpInFlight* flight, const OpInFlight* shared) noexcept {
   if (LOCKSTEP_UNLIKELY(Load(g.stop_word) != 0)) {
     StopAsTold();
     return false;
@@ -401,8 +401,12 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     flight->stream = stream = use.stream;
     flight->captured = use.capture == Capture::kYes;
     graph = use.graph;
-    if (use.marks) ticket = TakeTicket(thread, &g_tables.streams[stream], comm->nonblocking);
-    flight->mark = ticket != 0;
+    if (shared != nullptr) {
+      ticket = shared->ticket;
+    } else if (use.marks) {
+      ticket = TakeTicket(thread, &g_tables.streams[stream], comm->nonblocking);
+      flight->mark = ticket != 0;
+    }
   }
   flight->ticket = ticket;
   if (LOCKSTEP_UNLIKELY(flight->captured)) return BeginCaptured(op, site, reduction, graph, now, flight);

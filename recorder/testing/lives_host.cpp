@@ -356,6 +356,32 @@ int SignalLost() {
   return 0;
 }
 
+// Rank 0 waits for both peers in each call: at once, with many descriptors, in an abandoned group, and in a capture.
+// The signals never come.
+int WaitsForSeveral() {
+  std::vector<Device> devices = InitAll(3);
+  const Device& d = devices[0];
+  CHECK(Runtime("SetDevice", 0));
+  const auto wait = [&](size_t times) {
+    std::vector<ncclWaitSignalDesc_t> from;
+    for (size_t i = 0; i < times; ++i) from.insert(from.end(), {{1, 1, 0, 0}, {2, 2, 0, 0}});
+    return NCCL(ncclWaitSignal)(static_cast<int>(from.size()), from.data(), d.comm, d.stream);
+  };
+  CHECK(wait(1));
+  CHECK(wait(40));
+  Snapshot("waiting");
+  CHECK(NCCL(ncclGroupStart)());
+  CHECK(wait(1));
+  Say("peer that is none", NCCL(ncclSignal)(7, 0, 0, 0, d.comm, d.stream));
+  Say("given up", NCCL(ncclGroupEnd)());
+  cudaGraph_t graph;
+  CHECK(Runtime("StreamBeginCapture", d.stream, cudaStreamCaptureModeRelaxed));
+  CHECK(wait(1));
+  CHECK(Runtime("StreamEndCapture", d.stream, &graph));
+  Snapshot("captured");
+  _exit(0);
+}
+
 // Callers were built with other headers or pass invalid arguments.
 int Configs() {
   std::vector<Device> devices = Devices(1);
@@ -553,6 +579,7 @@ int main(int argc, char** argv) {
                                                              {"comm-id", CommId},
                                                              {"scalable", Scalable},
                                                              {"one-sided", OneSided},
+                                                             {"waits-for-several", WaitsForSeveral},
                                                              {"configs", Configs},
                                                              {"future", Future},
                                                              {"rocm", Rocm},
