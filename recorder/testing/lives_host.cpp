@@ -510,6 +510,15 @@ int Rocm() {
   CHECK(Runtime("SetDevice", 1));
   CHECK(Reduce(devices[1], devices[1].comm));
   Synchronize(devices);
+  // Without a stream, the _spt twins use the calling thread's own default stream.
+  CHECK(Runtime("SetDevice", 0));
+  CHECK(NCCL(ncclAllReduce)(devices[0].send, devices[0].recv, kCount, ncclFloat, ncclSum, devices[0].comm,
+                            cudaStreamPerThread));
+  CHECK(Runtime("EventRecord_spt", event, cudaStream_t{}));
+  CHECK(Runtime("StreamWaitEvent", devices[0].stream, event, 0u));
+  CHECK(Runtime("SetDevice", 1));
+  CHECK(Reduce(devices[1], devices[1].comm));
+  Synchronize(devices);
   float back = 0;
   CHECK(Runtime("Memcpy", static_cast<void*>(&back), static_cast<const void*>(devices[0].recv), sizeof(back), 2));
   CHECK(Runtime("MemcpyWithStream", static_cast<void*>(&back), static_cast<const void*>(devices[0].recv), sizeof(back),
