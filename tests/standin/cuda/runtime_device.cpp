@@ -188,12 +188,6 @@ STANDIN_CUDART cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
-// CUDA 12's header maps the plain name to this function. From multiProcessorCount on, CUDA 12's structure has other
-// offsets.
-STANDIN_CUDART cudaGetDeviceProperties_v2(cudaDeviceProp* properties, int device) {
-  return cudaGetDeviceProperties(properties, device);
-}
-
 STANDIN_CUDART cudaDeviceGetPCIBusId(char* text, int length, int device) {
   if (!text || length < 13) {
     return Report(cudaErrorInvalidValue);
