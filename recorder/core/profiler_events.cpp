@@ -132,7 +132,7 @@ void ShowOldest(ProxyEntry* entry, const Step* steps) noexcept {
 }
 
 Step* StepOf(Handle handle, ProxyEntry** entry) noexcept {
-  *entry = StepEntry(handle, g.map.proxies, g.map.capacities.proxies);
+  *entry = EntryOf(handle, g.map.proxies, g.map.capacities.proxies);
   if (*entry == nullptr) return nullptr;
   Step* step = &g_steps[*entry - g.map.proxies][StepNumber(handle) % kSteps];
   return Load(&step->number_plus_one) == StepNumber(handle) + 1 ? step : nullptr;
