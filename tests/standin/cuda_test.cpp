@@ -16,11 +16,6 @@ void Gate(void*) {
   Eventually([] { return gate_open.load(); });
 }
 
-template <class F>
-void InOwnProcess(F body) {
-  EXPECT_EQ(RunRanks(1, [&](int) { body(); }), AllWell(1));
-}
-
 TEST(Streams, EachIsFifoAndIndependentOfOthers) {
   InOwnProcess([] {
     cudaStream_t blocked;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <nccl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -110,6 +111,11 @@ inline std::vector<int> RunRanks(int count, const std::function<void(int)>& body
 }
 
 inline std::vector<int> AllWell(int count) { return std::vector<int>(static_cast<size_t>(count), 0); }
+
+template <class F>
+void InOwnProcess(F body) {
+  EXPECT_EQ(RunRanks(1, [&](int) { body(); }), AllWell(1));
+}
 
 template <class T>
 T* ToDevice(const std::vector<T>& values) {
