@@ -11,7 +11,8 @@ include(GNUInstallDirs)
 # ../lib/ next to themselves, so that a folder with bin/ and lib/ can be moved.
 set(LOCKSTEP_INSTALL_LIB lib)
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)
-set(verbs agent analyze attach check clean collector config doctor dump evidence export keygen mcp replay run serve top)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/packaging/verbs.txt")
+file(STRINGS "${PROJECT_SOURCE_DIR}/packaging/verbs.txt" verbs)
 
 # The documentation files of every package: the license and Debian's changelog.
 function(lockstep_install_notes PACKAGE COMPONENT)

@@ -29,8 +29,11 @@ function(lockstep_single)
   set(from "${PROJECT_SOURCE_DIR}/packaging/static")
   set(folder "${CMAKE_BINARY_DIR}/static")
   file(MAKE_DIRECTORY "${folder}")
+  file(STRINGS "${PROJECT_SOURCE_DIR}/packaging/verbs.txt" verbs)
   set(objects "")
-  foreach(verb IN ITEMS agent analyze attach check clean collector config doctor dump evidence export keygen mcp replay run serve top)
+  set(each "")
+  foreach(verb IN LISTS verbs)
+    string(APPEND each " VERB(${verb})")
     # Gives each verb's main() a unique name.
     add_custom_command(OUTPUT "${folder}/${verb}.o"
       COMMAND "${CMAKE_LINKER}" -r -o "${folder}/${verb}.whole.o" "$<TARGET_OBJECTS:lockstep-${verb}>"
@@ -42,6 +45,7 @@ function(lockstep_single)
 
   add_executable(lockstep_single EXCLUDE_FROM_ALL "${from}/single_main.cpp" "${from}/dlopen.cpp" "${from}/gssapi.cpp" ${objects})
   lockstep_common(lockstep_single)
+  target_compile_definitions(lockstep_single PRIVATE "LOCKSTEP_VERBS=${each}")
   foreach(library IN ITEMS lockstep_front_verbs lockstep_collector_tools_check lockstep_collector_run lockstep_collector_tools_attach lockstep_collector_agent lockstep_collector_service lockstep_collector_tools_doctor lockstep_collector_tools
       lockstep_analyzer_cli lockstep_analysis
       lockstep_ring PkgConfig::LOCKSTEP_NCURSES)

@@ -23,7 +23,7 @@ import sbom
 from release import EPOCH, SOURCE, VERSION
 
 # The verbs of the static program; the archive verb is a separate program.
-VERBS = ("agent", "analyze", "attach", "check", "clean", "collector", "config", "doctor", "dump", "evidence", "export", "keygen", "mcp", "replay", "run", "serve", "top")
+VERBS = (SOURCE / "packaging/verbs.txt").read_text().split()
 STANDINS = ("libcuda.so.1", "libcudart.so.13", "libnccl.so.2")
 ENVIRONMENT = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "QT_RCC_SOURCE_DATE_OVERRIDE": str(EPOCH), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 

@@ -9,8 +9,7 @@
 
 namespace lockstep::recorder {
 
-// kProfiler: no markers; NCCL's profiler interface reports when kernels ran.
-enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
+using GpuMode = ring::GpuMarks;
 
 inline constexpr uint8_t kCudaRuntime = 1, kCudaDriver = 2;
 

@@ -27,7 +27,7 @@ class RuntimeCall {
   bool before_;
 };
 
-// In calls with the suffix _ptsz, null means the calling thread's own default stream (handle 2).
+// In calls with the suffix _ptsz or _spt, null means the calling thread's own default stream (handle 2).
 inline void* OwnDefault(void* stream) noexcept {
   return stream == nullptr ? reinterpret_cast<void*>(uintptr_t{2}) : stream;
 }

@@ -42,26 +42,28 @@ LOCKSTEP_EXPORT int ncclSignal(int peer, int signal, int context, unsigned flags
   return Record(op, [&] { return real(peer, signal, context, flags, comm, stream); });
 }
 
-// The record names the first peer. The other peers' counts rise once NCCL has accepted the call.
+// Each peer has its own record. The first is written before the call; the others share its GPU markers and are written
+// once NCCL has accepted the call, and thus has read the descriptors.
 LOCKSTEP_EXPORT int ncclWaitSignal(int count, void* signals, NcclComm comm, CudaStream stream) {
   LOCKSTEP_REAL_NCCL(ncclWaitSignal);
-  constexpr int kMost = 64;
-  WaitDescription waits[kMost];
-  const int wanted = count < kMost ? count : kMost;
-  if (wanted < 1 || !ShouldRecord(LOCKSTEP_CALLER) ||
-      !ReadHostMemory(signals, waits, sizeof(waits[0]) * static_cast<size_t>(wanted))) {
+  const void* caller = LOCKSTEP_CALLER;
+  WaitDescription first;
+  if (count < 1 || !ShouldRecord(caller) || !ReadHostMemory(signals, &first, sizeof(first))) {
     return real(count, signals, comm, stream);
   }
-  const Op op = {CallKind::kWaitSignal, -1, -1, waits[0].peer, Asked(waits[0]), nullptr, nullptr, comm, stream,
-                 LOCKSTEP_CALLER};
+  const auto wait_for = [&](const WaitDescription& wait) {
+    return Op{CallKind::kWaitSignal, -1, -1, wait.peer, Asked(wait), nullptr, nullptr, comm, stream, caller};
+  };
+  const Op op = wait_for(first);
   OpInFlight flight;
   if (!BeginOp(op, &flight)) return real(count, signals, comm, stream);
   const int result = real(count, signals, comm, stream);
-  const bool counts = Accepted(result) && Recording() && flight.epoch == g.epoch;
-  for (int i = 1; counts && i < wanted; ++i) {
-    lockstep::ring::PeerEntry* peer = FindPeer(flight.comm, waits[i].peer);
-    if (peer != nullptr) Store(&peer->waited, peer->waited + Asked(waits[i]));
-  }
   EndOp(&flight, result);
+  const auto* waits = static_cast<const WaitDescription*>(signals);
+  for (int i = 1; Accepted(result) && i < count && flight.epoch == g.epoch && ShouldRecord(caller); ++i) {
+    const Op other = wait_for(waits[i]);
+    OpInFlight more;
+    if (BeginOp(other, &more, &flight)) EndOp(&more, result);
+  }
   return result;
 }

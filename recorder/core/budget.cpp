@@ -2,7 +2,6 @@
 
 #include "recorder/core/note.h"
 #include "recorder/core/process.h"
-#include "recorder/core/profiler_events.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -65,7 +64,6 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
   if (g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler) {  // NCCL's plugin interface cannot be abandoned
     const GpuMode from = g.gpu;
     g.gpu = from == GpuMode::kFull ? GpuMode::kDone : GpuMode::kOff;
-    if (from == GpuMode::kProfiler) profiler::AskForNothing();
     // Operations that already have tickets still get their markers from the calls and groups in progress.
     Store(&header->gpu_marks, static_cast<uint32_t>(g.gpu));
     Store(&header->stepped_down, header->stepped_down | ring::kSteppedMarks);

@@ -70,7 +70,7 @@ void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
       ring::OpSlot* slot = ClaimOverflow(number);
       if (slot == nullptr) continue;  // the slot now contains another thread's record
       if (dropped) TakeBackOp(slot);
-      FinishSlot(slot, Value(stage), 0, Now());
+      FinishSlot(slot, Value(StageOf(thread, slot->stream, stage)), 0, Now());
       ReleaseOverflow(slot, number);
     }
     return;

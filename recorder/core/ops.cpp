@@ -311,6 +311,14 @@ LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint8_t red
   return true;
 }
 
+// Also notes a queued operation, so that EndGroup sets its final stage.
+LOCKSTEP_COLD void EndOverflow(ThreadState* thread, uint64_t number, OpStage stage, int result, uint64_t now) noexcept {
+  UpdateOverflow(number, Stage(stage), result, now);
+  if (stage == OpStage::kQueued && thread->group_overflow_count < kGroupOverflow) {
+    thread->group_overflow[thread->group_overflow_count++] = number;
+  }
+}
+
 LOCKSTEP_COLD void EndCaptured(OpInFlight* flight, int result) noexcept {
   ThreadState* thread = flight->thread;
   const Op& op = *flight->op;
@@ -325,7 +333,7 @@ LOCKSTEP_COLD void EndCaptured(OpInFlight* flight, int result) noexcept {
   if (flight->members != nullptr) {
     if (!Accepted(result)) flight->members->flags = static_cast<uint8_t>(flight->members->flags | 1u << flight->member);
   } else if (thread->overflow) {
-    UpdateOverflow(flight->slot_number, Stage(stage), result, now);
+    EndOverflow(thread, flight->slot_number, stage, result, now);
   } else if (flight->slot != nullptr) {
     flight->slot->stage = Stage(stage);
     flight->slot->result = result;
@@ -338,7 +346,7 @@ LOCKSTEP_COLD void EndCaptured(OpInFlight* flight, int result) noexcept {
 
 }  // namespace
 
-bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
+bool BeginOp(const Op& op, OpInFlight* flight, const OpInFlight* shared) noexcept {
   if (LOCKSTEP_UNLIKELY(Load(g.stop_word) != 0)) {
     StopAsTold();
     return false;
@@ -401,8 +409,12 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     flight->stream = stream = use.stream;
     flight->captured = use.capture == Capture::kYes;
     graph = use.graph;
-    if (use.marks) ticket = TakeTicket(thread, &g_tables.streams[stream], comm->nonblocking);
-    flight->mark = ticket != 0;
+    if (shared != nullptr) {
+      ticket = shared->ticket;
+    } else if (use.marks) {
+      ticket = TakeTicket(thread, &g_tables.streams[stream], comm->nonblocking);
+      flight->mark = ticket != 0;
+    }
   }
   flight->ticket = ticket;
   if (LOCKSTEP_UNLIKELY(flight->captured)) return BeginCaptured(op, site, reduction, graph, now, flight);
@@ -568,10 +580,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     if (LOCKSTEP_LIKELY(!thread->overflow)) {
       FinishSlot(flight->slot, Stage(stage), result, now);
     } else {
-      UpdateOverflow(flight->slot_number, Stage(stage), result, now);
-      if (stage == OpStage::kQueued && thread->group_overflow_count < kGroupOverflow) {
-        thread->group_overflow[thread->group_overflow_count++] = flight->slot_number;
-      }
+      EndOverflow(thread, flight->slot_number, stage, result, now);
     }
   } else if (!Accepted(result)) {
     flight->members->flags = static_cast<uint8_t>(flight->members->flags | 1u << flight->member);

@@ -44,8 +44,8 @@ struct OpInFlight {
 };
 
 // Writes the operation and the communicator's progress. Returns false if nothing is recorded; EndOp must then not be
-// called.
-bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
+// called. `shared` is an ended operation of the same call whose GPU markers are also this operation's.
+bool BeginOp(const Op& op, OpInFlight* flight, const OpInFlight* shared = nullptr) noexcept;
 // Called when the call has returned `result`. Records the result, or reverts the progress if NCCL refused the call.
 // Writes the GPU marker.
 void EndOp(OpInFlight* flight, int result) noexcept;

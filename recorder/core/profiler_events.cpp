@@ -22,7 +22,6 @@ constexpr uint32_t kEventsAlways = kEventColl | kEventP2p | kEventProxyOp | kEve
 // The mask of the whole process, which NCCL reads at every operation.
 int* g_mask;
 int32_t g_pid;
-bool g_quiet;
 
 // NCCL keeps up to 8 steps of a network operation in progress. Only the thread that executes the operation uses them.
 constexpr uint32_t kSteps = 8;
@@ -36,7 +35,7 @@ ring::ProfilerState* State() noexcept { return g.map.profiler; }
 
 // Returns false if the recorder was stopped, or if this is a forked child. NCCL then need not report any more.
 bool Wanted() noexcept {
-  if (LOCKSTEP_LIKELY(Recording() && Load(g.stop_word) == 0 && !Load(&g_quiet))) return true;
+  if (LOCKSTEP_LIKELY(Recording() && Load(g.stop_word) == 0)) return true;
   if (Recording() && g_mask != nullptr) Store(g_mask, 0);
   return false;
 }
@@ -133,7 +132,7 @@ void ShowOldest(ProxyEntry* entry, const Step* steps) noexcept {
 }
 
 Step* StepOf(Handle handle, ProxyEntry** entry) noexcept {
-  *entry = StepEntry(handle, g.map.proxies, g.map.capacities.proxies);
+  *entry = EntryOf(handle, g.map.proxies, g.map.capacities.proxies);
   if (*entry == nullptr) return nullptr;
   Step* step = &g_steps[*entry - g.map.proxies][StepNumber(handle) % kSteps];
   return Load(&step->number_plus_one) == StepNumber(handle) + 1 ? step : nullptr;
@@ -197,7 +196,7 @@ void EndTask(Handle handle) noexcept {
 bool BeginComm(int version, const CommFacts& facts, int* mask, Handle* context) noexcept {
   ErrnoKeeper keep;
   *context = 0;
-  if (!StartForProfiler() || Load(&g_quiet)) return false;
+  if (!StartForProfiler()) return false;
   ring::ProfilerState* state = State();
   if (Load(&state->interface_version) == 0) Store(&state->init_ticks, Now());
   Store(&state->interface_version, static_cast<uint32_t>(version));
@@ -361,12 +360,7 @@ void EndEvent(Handle handle) noexcept {
   Stale();
 }
 
-void AskForNothing() noexcept {
-  g_quiet = true;  // the mask belongs to NCCL, which may be unloaded by now, so it is cleared at NCCL's next call
-}
-
 void ForgetEvents() noexcept {
-  g_quiet = false;
   g_mask = nullptr;
   ForgetContexts();
 }

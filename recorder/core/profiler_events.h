@@ -76,9 +76,6 @@ unsigned BytesOf(int datatype) noexcept;  // 0 if unknown
 // Called by the core for a CPU call if the interface version requires matching events by their contents.
 void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept;
 
-// Makes NCCL omit all later events.
-void AskForNothing() noexcept;
-
 // In a forked child.
 void ForgetEvents() noexcept;
 

@@ -54,12 +54,6 @@ inline Handle MakeStep(Handle proxy_op, uint32_t number) noexcept {
   return Retyped(proxy_op, Type::kProxyStep, number);
 }
 inline Handle MakeKernel(Handle task, uint32_t channel) noexcept { return Retyped(task, Type::kKernelCh, channel); }
-inline ring::ProxyEntry* StepEntry(Handle handle, ring::ProxyEntry* entries, uint32_t count) noexcept {
-  const uint32_t index = EntryIndex(handle);
-  if (index >= count) return nullptr;
-  ring::ProxyEntry* entry = &entries[index];
-  return StampOf(LoadAcquire(&entry->guard)) == EntryStamp(handle) ? entry : nullptr;
-}
 
 // A CPU call: 1 bit captured, 6 bits kind, 8 communicator, 6 its use, 33 sequence number. The handle contains all
 // values, because replays name the calls of a captured graph as parents long after these ended.

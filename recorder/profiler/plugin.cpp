@@ -14,15 +14,7 @@ using ring::CallKind;
 
 Handle HandleOf(const void* pointer) noexcept { return reinterpret_cast<uintptr_t>(pointer); }
 
-int InitUnknown(int version, void** context, int* mask) noexcept {
-  Handle made = 0;
-  if (context == nullptr || mask == nullptr) return kNcclSuccess;
-  BeginComm(version, CommFacts{false, 0, nullptr, -1, -1}, mask, &made);
-  *context = reinterpret_cast<void*>(made);
-  return kNcclSuccess;
-}
-
-int InitKnown(int version, void** context, int* mask, const CommFacts& facts) noexcept {
+int Init(int version, void** context, int* mask, const CommFacts& facts) noexcept {
   Handle made = 0;
   if (context == nullptr || mask == nullptr) return kNcclSuccess;
   BeginComm(version, facts, mask, &made);
@@ -151,14 +143,14 @@ int Finalize(void* context) noexcept {
 
 template <int kVersion>
 int InitV1To3(void** context, int* mask) noexcept {
-  return InitUnknown(kVersion, context, mask);
+  return Init(kVersion, context, mask, {false, 0, nullptr, -1, -1});
 }
 int InitV4(void** context, int* mask, const char* name, uint64_t hash, int, int ranks, int rank, Logger) noexcept {
-  return InitKnown(4, context, mask, {true, hash, name, ranks, rank});
+  return Init(4, context, mask, {true, hash, name, ranks, rank});
 }
 template <int kVersion>
 int InitV5To7(void** context, uint64_t id, int* mask, const char* name, int, int ranks, int rank, Logger) noexcept {
-  return InitKnown(kVersion, context, mask, {true, id, name, ranks, rank});
+  return Init(kVersion, context, mask, {true, id, name, ranks, rank});
 }
 
 const char kName[] = "Lockstep";

@@ -57,7 +57,6 @@ enum class CallKind : uint16_t {
   kWindowRegister = 54,
   kWindowDeregister = 55,
   kGetUniqueId = 56,
-  kOtherNccl = 63,
   // Waits of CPU threads in CUDA calls. They are only in thread cells, never in event records.
   kStreamSynchronize = 64,
   kEventSynchronize = 65,
@@ -135,7 +134,6 @@ constexpr const char* CallName(CallKind kind) {
     case CallKind::kWindowRegister: return "CommWindowRegister";
     case CallKind::kWindowDeregister: return "CommWindowDeregister";
     case CallKind::kGetUniqueId: return "GetUniqueId";
-    case CallKind::kOtherNccl: return "other NCCL call";
     case CallKind::kStreamSynchronize: return "cudaStreamSynchronize";
     case CallKind::kEventSynchronize: return "cudaEventSynchronize";
     case CallKind::kDeviceSynchronize: return "cudaDeviceSynchronize";

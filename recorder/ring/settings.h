@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 namespace lockstep::ring {
 
@@ -11,6 +12,9 @@ inline constexpr char kConfigVariable[] = "LOCKSTEP_CONFIG";  // names a second 
 inline constexpr size_t kMostConfigBytes = 32 << 10;          // a larger file is refused
 inline constexpr size_t kMostFolderPath = 319;                // maximum length of LOCKSTEP_DIR
 inline constexpr size_t kMostConfigLine = 512;                // without the line end
+
+// How GPU progress is recorded. kProfiler: no markers; NCCL's profiler interface reports when kernels ran.
+enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
 
 struct RecorderSetting {
   const char* variable;

@@ -9,6 +9,7 @@
 
 #include "recorder/ring/calls.h"
 #include "recorder/ring/profiler.h"
+#include "recorder/ring/settings.h"
 
 namespace lockstep::ring {
 
@@ -34,9 +35,6 @@ enum class CommState : uint32_t {
   kInitFailed = 7,
   kNotMember = 8,  // the rank passed no color to a split
 };
-
-// kProfiler: no markers; NCCL's profiler interface reports when kernels ran.
-enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
 
 struct ProcessInfo {
   std::string boot_id, host, job, step;

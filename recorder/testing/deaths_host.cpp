@@ -3,8 +3,6 @@
 //   recorder_deaths_host MODE [ARGUMENT...]
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -29,6 +27,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "recorder/testing/deny.h"
 
 struct UniqueId {
   char bytes[128];
@@ -392,21 +392,6 @@ int Fill(const char* path) {
   return 0;
 }
 
-// Makes these system calls fail with the given error, as a container does, and then executes the program: deny ERROR
-// NUMBERS PROGRAM...
-int Deny(int error, char* numbers, char** program) {
-  std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
-  for (char* word = std::strtok(numbers, ","); word != nullptr; word = std::strtok(nullptr, ",")) {
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(std::atoi(word)), 0, 1));
-    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)));
-  }
-  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  const sock_fprog rules{static_cast<unsigned short>(filter.size()), filter.data()};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &rules) != 0) return 77;
-  execv(program[0], program);
-  return 3;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -422,7 +407,7 @@ int main(int argc, char** argv) {
   if (mode == "calls" && argc > 2) return Calls(std::atoi(argv[2]));
   if (mode == "until" && argc > 2) return Until(argv[2]);
   if (mode == "fill" && argc > 2) return Fill(argv[2]);
-  if (mode == "deny" && argc > 4) return Deny(std::atoi(argv[2]), argv[3], argv + 4);
+  if (mode == "deny" && argc > 4) return lockstep::Deny(std::atoi(argv[2]), argv[3], argv + 4);
   if (mode == "secure") {
     std::printf("secure %lu ", getauxval(AT_SECURE));
     std::fflush(stdout);

@@ -58,9 +58,7 @@ class DeathsTest : public support::PreloadRuns {
   Outcome ExpectSame(const std::string& mode, const std::string& environment = "") const {
     const Outcome plain = Host(mode, environment, false);
     const Outcome recorded = Host(mode, environment);
-    EXPECT_EQ(plain.status, 0) << plain.out << plain.err;
-    EXPECT_EQ(recorded.status, plain.status) << recorded.out << recorded.err;
-    EXPECT_EQ(recorded.out, plain.out) << recorded.err;
+    ExpectEqual(plain, recorded);
     return recorded;
   }
   // Returns false if mounting is not permitted.

@@ -316,12 +316,12 @@ int Nonblocking() {
   EXPECT(state == ncclInProgress);
   Reduce(quick, stream);
   CHECK(cudaStreamSynchronize(stream));
-  Say("it is on its way");
+  Say("the operation is being queued");
   if (!Await()) return 1;
   while (state == ncclInProgress) CHECK(ncclCommGetAsyncError(slow, &state));
   CHECK(state);
   CHECK(cudaStreamSynchronize(stream));
-  Say("it was queued");
+  Say("the operation was queued");
   if (!Await()) return 1;
   // In a group, only the end starts work, regardless of the state before.
   CHECK(ncclGroupStart());
@@ -329,7 +329,7 @@ int Nonblocking() {
   CHECK(ncclCommGetAsyncError(slow, &state));
   EXPECT(state == ncclSuccess);
   EXPECT(ncclGroupEnd() == ncclInProgress);
-  Say("a group is on its way");
+  Say("a group is being queued");
   if (!Await()) return 1;
   state = ncclInProgress;
   while (state == ncclInProgress) CHECK(ncclCommGetAsyncError(slow, &state));

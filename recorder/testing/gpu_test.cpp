@@ -120,7 +120,7 @@ class GpuTest : public support::PreloadRuns {
       Snapshot ring = Ring();
       if (condition(ring)) return ring;
       if (std::chrono::steady_clock::now() > until) {
-        ADD_FAILURE() << "the expected line never came";
+        ADD_FAILURE() << "the expected state was never reached";
         return ring;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -419,18 +419,18 @@ TEST_F(GpuTest, ANonblockingCommunicatorsMarkerWaitsUntilItsWorkIsQueued) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
     Program program = Start("nonblocking", mode, {"STANDIN_ASYNC_DELAY_US=400000"});
-    ASSERT_EQ(program.Line(), "it is on its way");
+    ASSERT_EQ(program.Line(), "the operation is being queued");
     Snapshot ring = RingWhere([](const Snapshot& r) { return r.streams.at(0).completed == 1; });
     // The state of the other communicator's operation behind it is also unknown, because its marker would count for
     // both.
     EXPECT_EQ(ring.streams[0].issued, 3u);
     EXPECT_EQ(ring.streams[0].given, 1u);
     program.GoOn();
-    ASSERT_EQ(program.Line(), "it was queued");
+    ASSERT_EQ(program.Line(), "the operation was queued");
     ring = RingWhere([](const Snapshot& r) { return r.streams.at(0).completed == 3; });
     EXPECT_EQ(ring.streams[0].given, 3u);
     program.GoOn();
-    ASSERT_EQ(program.Line(), "a group is on its way");
+    ASSERT_EQ(program.Line(), "a group is being queued");
     ring = Ring();
     EXPECT_EQ(ring.streams[0].issued, 4u);
     EXPECT_EQ(ring.streams[0].given, 3u);

@@ -296,6 +296,31 @@ int Many() {
   return 0;
 }
 
+// A thread without its own ring captures a graph: other threads have taken all rings of a small file.
+int SharedRing() {
+  const Rank rank = Start();
+  std::atomic<int> ready{0};
+  std::atomic<bool> over{false};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 4; ++i) {
+    others.emplace_back([&] {
+      CHECK(cudaSetDevice(0));
+      CHECK(AllReduce(rank));
+      ++ready;
+      while (!over.load()) usleep(1000);
+    });
+    while (ready.load() == i) usleep(1000);
+  }
+  std::thread([&] {
+    CHECK(cudaSetDevice(0));
+    Capture(rank);
+  }).join();
+  over = true;
+  for (std::thread& other : others) other.join();
+  Finish(rank);
+  return 0;
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -308,6 +333,7 @@ int main(int, char** argv) {
   if (mode == "modes") status = Modes();
   if (mode == "stuck") status = Stuck();
   if (mode == "static") status = StaticRuntime();
+  if (mode == "shared") status = SharedRing();
   if (mode == "many") status = Many();
   std::printf("done %d\n", status);
   return status;

@@ -203,6 +203,14 @@ TEST_F(GraphTest, ACallThroughBothLayersIsOneRecord) {
   EXPECT_EQ(ring.graphs[0].launches, 0u);
 }
 
+TEST_F(GraphTest, ACapturedGroupEndsOnTheSharedRing) {
+  const Snapshot ring = Record("shared", "LOCKSTEP_RING_KIB=512");
+  for (const CallKind kind : {CallKind::kSend, CallKind::kRecv}) {
+    EXPECT_THAT(Numbers(ring, kind, OpStage::kCaptured), ElementsAre(0));
+    EXPECT_THAT(Numbers(ring, kind, OpStage::kQueued), IsEmpty());
+  }
+}
+
 TEST_F(GraphTest, ExcessGraphsReuseTheTablesEntries) {
   const Snapshot ring = Record("many", "LOCKSTEP_GPU=done LOCKSTEP_RING_KIB=512");
   EXPECT_THAT(ring.graphs, SizeIs(32));

@@ -4,12 +4,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -24,6 +21,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "recorder/testing/deny.h"
 
 namespace {
 
@@ -206,21 +205,6 @@ int LimitedStderr() {
 
 std::atomic<bool> g_clock_stopped{false};
 
-// Makes these system calls fail, as a container does, and then executes the program: deny NUMBER[,NUMBER...]
-// PROGRAM...
-int Deny(char* numbers, char** program) {
-  std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
-  for (char* word = std::strtok(numbers, ","); word != nullptr; word = std::strtok(nullptr, ",")) {
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(std::atoi(word)), 0, 1));
-    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
-  }
-  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  const sock_fprog rules{static_cast<unsigned short>(filter.size()), filter.data()};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &rules) != 0) return 77;
-  execv(program[0], program);
-  return 3;
-}
-
 int Hooked() {
   void* comm = Make();
   const int result = Reduce(comm, nullptr);
@@ -243,7 +227,7 @@ int main(int argc, char** argv) {
   const std::string mode = argv[1];
   if (mode == "two" && argc == 4) return Two(argv + 2);
   if (mode == "reopen") return Reopen(argv[2]);
-  if (mode == "deny" && argc > 3) return Deny(argv[2], argv + 3);
+  if (mode == "deny" && argc > 3) return lockstep::Deny(EPERM, argv[2], argv + 3);
   Open(argv[2], RTLD_GLOBAL);
   if (mode == "exception") return Exception();
   if (mode == "misuse") return Misuse();

@@ -34,10 +34,7 @@ class HostileTest : public support::PreloadRuns {
   // Expects the same output and status with and without the recorder.
   void ExpectSame(const std::string& program, const std::string& environment = "") const {
     const Outcome plain = Run(program, "", environment);
-    const Outcome recorded = Run(program, LOCKSTEP_LIBRARY, environment);
-    EXPECT_EQ(plain.status, 0) << plain.out << plain.err;
-    EXPECT_EQ(recorded.status, plain.status) << recorded.out << recorded.err;
-    EXPECT_EQ(recorded.out, plain.out);
+    ExpectEqual(plain, Run(program, LOCKSTEP_LIBRARY, environment));
   }
 };
 

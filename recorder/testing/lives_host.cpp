@@ -116,9 +116,7 @@ int States() {
   Say("good reduce", Reduce(d, d.comm));
   Say("bad root", NCCL(ncclBroadcast)(d.send, d.recv, kCount, ncclFloat, 9, d.comm, d.stream));
   Say("its end", NCCL(ncclGroupEnd)());
-  const int team = static_cast<int>(offsetof(ncclConfig_t, magic));
   Say("parameter", NCCL(ncclParamBind)(nullptr, nullptr));
-  Say("team", team);
   Say("revoke", NCCL(ncclCommRevoke)(d.comm, NCCL_REVOKE_DEFAULT));
   Snapshot("revoked");
   Say("revoke again", NCCL(ncclCommRevoke)(d.comm, NCCL_REVOKE_DEFAULT));
@@ -356,6 +354,32 @@ int SignalLost() {
   return 0;
 }
 
+// Rank 0 waits for both peers in each call: at once, with many descriptors, in an abandoned group, and in a capture.
+// The signals never come.
+int WaitsForSeveral() {
+  std::vector<Device> devices = InitAll(3);
+  const Device& d = devices[0];
+  CHECK(Runtime("SetDevice", 0));
+  const auto wait = [&](size_t times) {
+    std::vector<ncclWaitSignalDesc_t> from;
+    for (size_t i = 0; i < times; ++i) from.insert(from.end(), {{1, 1, 0, 0}, {2, 2, 0, 0}});
+    return NCCL(ncclWaitSignal)(static_cast<int>(from.size()), from.data(), d.comm, d.stream);
+  };
+  CHECK(wait(1));
+  CHECK(wait(40));
+  Snapshot("waiting");
+  CHECK(NCCL(ncclGroupStart)());
+  CHECK(wait(1));
+  Say("peer that is none", NCCL(ncclSignal)(7, 0, 0, 0, d.comm, d.stream));
+  Say("given up", NCCL(ncclGroupEnd)());
+  cudaGraph_t graph;
+  CHECK(Runtime("StreamBeginCapture", d.stream, cudaStreamCaptureModeRelaxed));
+  CHECK(wait(1));
+  CHECK(Runtime("StreamEndCapture", d.stream, &graph));
+  Snapshot("captured");
+  _exit(0);
+}
+
 // Callers were built with other headers or pass invalid arguments.
 int Configs() {
   std::vector<Device> devices = Devices(1);
@@ -396,7 +420,6 @@ int Configs() {
   make("too small", build(sizeof(ncclConfig_t), 23007, "x", 4, NCCL_API_MAGIC));
   make("too large", build(sizeof(ncclConfig_t), 23007, "x", SIZE_MAX, NCCL_API_MAGIC));
   // One name ends where its page ends. Another is longer than the available space.
-  std::memcpy(edge - 16 - 200, "name at the edge", 17);
   char* const name = edge - 8;
   std::memcpy(name, "at edge", 8);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -484,6 +507,15 @@ int Rocm() {
   CHECK(Runtime("SetDevice", 1));
   CHECK(Reduce(devices[1], devices[1].comm));
   Synchronize(devices);
+  // Without a stream, the _spt twins use the calling thread's own default stream.
+  CHECK(Runtime("SetDevice", 0));
+  CHECK(NCCL(ncclAllReduce)(devices[0].send, devices[0].recv, kCount, ncclFloat, ncclSum, devices[0].comm,
+                            cudaStreamPerThread));
+  CHECK(Runtime("EventRecord_spt", event, cudaStream_t{}));
+  CHECK(Runtime("StreamWaitEvent", devices[0].stream, event, 0u));
+  CHECK(Runtime("SetDevice", 1));
+  CHECK(Reduce(devices[1], devices[1].comm));
+  Synchronize(devices);
   float back = 0;
   CHECK(Runtime("Memcpy", static_cast<void*>(&back), static_cast<const void*>(devices[0].recv), sizeof(back), 2));
   CHECK(Runtime("MemcpyWithStream", static_cast<void*>(&back), static_cast<const void*>(devices[0].recv), sizeof(back),
@@ -553,6 +585,7 @@ int main(int argc, char** argv) {
                                                              {"comm-id", CommId},
                                                              {"scalable", Scalable},
                                                              {"one-sided", OneSided},
+                                                             {"waits-for-several", WaitsForSeveral},
                                                              {"configs", Configs},
                                                              {"future", Future},
                                                              {"rocm", Rocm},

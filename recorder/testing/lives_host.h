@@ -75,7 +75,7 @@ template <typename F>
 void Await(F done) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(50);
   while (!done()) {
-    if (std::chrono::steady_clock::now() > end) Die("what was waited for did not come");
+    if (std::chrono::steady_clock::now() > end) Die("the awaited condition did not occur");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -26,9 +26,7 @@ class LivesRuns : public support::PreloadRuns {
     const std::string more = environment + " LIVES_NCCL='" + nccl + "' ";
     const support::Outcome plain = Run(program, more);
     const support::Outcome recorded = Run(program, more + Recorded());
-    EXPECT_EQ(plain.status, 0) << plain.out;
-    EXPECT_EQ(recorded.status, 0) << recorded.out;
-    EXPECT_EQ(recorded.out, plain.out);
+    ExpectEqual(plain, recorded);
     return recorded.out;
   }
   ring::Snapshot AtEnd() const { return OnlyRing(); }

@@ -280,6 +280,25 @@ TEST_F(LivesTest, OneSidedCallsAreCountedForEachPeer) {
   EXPECT_EQ(stuck.issued, stuck.completed + 1) << "the stream is stuck in that wait";
 }
 
+TEST_F(LivesTest, AWaitForSeveralPeersIsCountedForEachPeer) {
+  RunBoth("waits-for-several", "LOCKSTEP_GPU=done");
+  const auto waited = [&](const std::string& copy) {
+    std::map<int32_t, uint64_t> counts;
+    const Snapshot ring = Copied(copy);
+    for (const auto& peer : ring.comms.at(0).peers) counts[peer.peer] = peer.waited;
+    return std::vector{counts[1], counts[2]};
+  };
+  EXPECT_THAT(waited("waiting"), ElementsAre(41, 82));
+  EXPECT_THAT(waited("captured"), ElementsAre(41, 82)) << "neither the abandoned group nor the capture counts";
+  const Snapshot ring = Copied("waiting");
+  std::set<uint64_t> tickets;
+  for (const OpSnapshot& op : ring.ops) {
+    if (op.comm == 0 && op.kind == CallKind::kWaitSignal) tickets.insert(op.ticket);
+  }
+  EXPECT_EQ(tickets, (std::set<uint64_t>{1, 2})) << "all peers of one call share its markers";
+  EXPECT_EQ(ring.streams.at(0).issued, 2u);
+}
+
 TEST_F(LivesTest, ConfigurationsOfOldAndWrongCallersAreHarmless) {
   const std::string out = RunBoth("configs");
   EXPECT_THAT(out, HasSubstr("too large 4"));

@@ -20,9 +20,9 @@ void Try(F, const char* name, Arguments... arguments) {
   if (has) {
     std::printf("%s: %d\n", name, static_cast<int>(function(arguments...)));
   } else if (function != nullptr) {
-    std::printf("%s lacking: %d\n", name, static_cast<int>(function(arguments...)));
+    std::printf("%s missing: %d\n", name, static_cast<int>(function(arguments...)));
   } else {
-    std::printf("%s lacking: %d\n", name, static_cast<int>(ncclInvalidUsage));
+    std::printf("%s missing: %d\n", name, static_cast<int>(ncclInvalidUsage));
   }
 }
 #define TRY(name, ...) Try(static_cast<decltype(&name)>(nullptr), #name __VA_OPT__(, ) __VA_ARGS__)
@@ -35,11 +35,9 @@ F OrNull(const char* name) {
 }  // namespace
 
 int Versions() {
-  Dl_info info{};
   const char* path = std::getenv("LIVES_NCCL");
   g_library = path != nullptr ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : nullptr;
   EXPECT(g_library != nullptr);
-  (void)info;
   int version = 0;
   CHECK(NCCL(ncclGetVersion)(&version));
   std::printf("version %d, %s\n", version, NCCL(ncclGetErrorString)(ncclInvalidUsage));

@@ -155,17 +155,17 @@ TEST_F(OtherLibraryTest, RcclAndHipAreRecordedUnderTheirNames) {
   ASSERT_THAT(ring.comms, SizeIs(2));
   std::map<CallKind, int> calls;
   for (const OpSnapshot& op : ring.ops) ++calls[op.kind];
-  EXPECT_EQ(calls[CallKind::kAllReduce], 14) << "including two with a bias";
+  EXPECT_EQ(calls[CallKind::kAllReduce], 16) << "including two with a bias";
   EXPECT_EQ(calls[CallKind::kAlltoAll], 2);
   EXPECT_EQ(calls[CallKind::kOtherCollective], 6) << "both with counts for every pair, and one by a named algorithm";
   EXPECT_EQ(ring.process.unwrapped, 0u) << ring.process.unwrapped_names;
   EXPECT_EQ(calls[CallKind::kSend], 0) << "RCCL's inner calls must not be recorded";
   for (const CommSnapshot& comm : ring.comms) {
-    EXPECT_EQ(comm.issued_seq, 11u);
+    EXPECT_EQ(comm.issued_seq, 12u);
     EXPECT_EQ(comm.device, comm.member_rank);
   }
   // HIP's stream writes mark both devices, although one thread drives them.
-  int marked = 0, depends = 0;
+  int marked = 0, depends = 0, on_own_stream = 0;
   for (const ring::StreamSnapshot& stream : ring.streams) {
     if (stream.issued > 0) {
       EXPECT_TRUE(stream.marked);
@@ -173,10 +173,12 @@ TEST_F(OtherLibraryTest, RcclAndHipAreRecordedUnderTheirNames) {
       EXPECT_EQ(stream.first_error, 0);
       ++marked;
     }
+    for (const auto& wait : stream.depends_on) on_own_stream += ring.streams.at(wait.stream).handle == 2;
     depends += static_cast<int>(stream.depends_on.size());
   }
-  EXPECT_EQ(marked, 2);
-  EXPECT_EQ(depends, 1) << "hipEventRecord and hipStreamWaitEvent";
+  EXPECT_EQ(marked, 3);
+  EXPECT_EQ(depends, 2) << "hipEventRecord and hipEventRecord_spt";
+  EXPECT_EQ(on_own_stream, 1) << "hipEventRecord_spt";
   EXPECT_GT(ring.threads.at(0).last_call_ns, 0);
 }
 

@@ -75,12 +75,10 @@ class WaysTest : public support::PreloadRuns {
   Snapshot ExpectSameAndRecorded(const std::string& arguments, const std::string& others = "", bool before = false) {
     SCOPED_TRACE(arguments + (before ? " with the recorder behind " : " with the recorder before ") + others);
     const Outcome plain = Run(Program(arguments), others);
-    EXPECT_EQ(plain.status, 0) << plain.out << plain.err;
     std::string preload = LOCKSTEP_LIBRARY;
     if (!others.empty()) preload = before ? others + ":" + preload : preload + ":" + others;
     const Outcome recorded = Run(Program(arguments), preload);
-    EXPECT_EQ(recorded.status, plain.status) << recorded.out << recorded.err;
-    EXPECT_EQ(recorded.out, plain.out);
+    ExpectEqual(plain, recorded);
     EXPECT_EQ(recorded.err, plain.err);
     const std::vector<Snapshot> rings = Rings();
     std::filesystem::remove_all(rings_);

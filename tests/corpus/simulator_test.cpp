@@ -373,7 +373,7 @@ TEST(CaptureTest, ShortRingsKeepTheLastOperationsOfEachCommunicator) {
   EXPECT_EQ(in_ring, 32u);
   for (const CommView& c : view.comms) {
     EXPECT_GE(kept[c.slot], std::min<int64_t>(16, c.issued)) << SlotName(c.slot);
-    EXPECT_EQ(c.retained + (c.operations - c.retained), c.operations);
+    EXPECT_LE(c.retained, c.operations);
   }
 }
 

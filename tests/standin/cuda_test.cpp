@@ -16,11 +16,6 @@ void Gate(void*) {
   Eventually([] { return gate_open.load(); });
 }
 
-template <class F>
-void InOwnProcess(F body) {
-  EXPECT_EQ(RunRanks(1, [&](int) { body(); }), AllWell(1));
-}
-
 TEST(Streams, EachIsFifoAndIndependentOfOthers) {
   InOwnProcess([] {
     cudaStream_t blocked;
@@ -317,7 +312,10 @@ TEST(Errors, AfterAContextErrorNothingCompletes) {
     for (int i = 0; i < 2; ++i) {
       RANK_CHECK(cuEventQuery(event) == CUDA_ERROR_ILLEGAL_ADDRESS);
       RANK_CHECK(cudaStreamQuery(other) == cudaErrorIllegalAddress);
+      RANK_CHECK(cuStreamQuery(reinterpret_cast<CUstream>(other)) == CUDA_ERROR_ILLEGAL_ADDRESS);
+      RANK_CHECK(cuStreamSynchronize(reinterpret_cast<CUstream>(other)) == CUDA_ERROR_ILLEGAL_ADDRESS);
       RANK_CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
+      RANK_CHECK(cudaPeekAtLastError() == cudaErrorIllegalAddress);
     }
     RANK_CUDA(cudaSetDevice(1));
     RANK_CUDA(cudaDeviceSynchronize());

@@ -7,11 +7,6 @@
 namespace standin_test {
 namespace {
 
-template <class F>
-void InOwnProcess(F body) {
-  EXPECT_EQ(RunRanks(1, [&](int) { body(); }), AllWell(1));
-}
-
 cudaStream_t NewStream() {
   cudaStream_t stream;
   RANK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

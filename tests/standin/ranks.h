@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <nccl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -22,12 +23,12 @@ namespace standin_test {
 constexpr auto kLimit = std::chrono::seconds(60);
 
 // For ranks: a failed expectation prints its place, and the process exits with status 1.
-#define RANK_CHECK(condition)                                                                   \
-  do {                                                                                          \
-    if (!(condition)) {                                                                         \
-      fprintf(stderr, "%s:%d: pid %d: not so: %s\n", __FILE__, __LINE__, getpid(), #condition); \
-      _exit(1);                                                                                 \
-    }                                                                                           \
+#define RANK_CHECK(condition)                                                                         \
+  do {                                                                                                \
+    if (!(condition)) {                                                                               \
+      fprintf(stderr, "%s:%d: pid %d: check failed: %s\n", __FILE__, __LINE__, getpid(), #condition); \
+      _exit(1);                                                                                       \
+    }                                                                                                 \
   } while (0)
 #define RANK_NCCL(call)                                                                                              \
   do {                                                                                                               \
@@ -100,7 +101,7 @@ inline std::vector<int> RunRanks(int count, const std::function<void(int)>& body
   if (!Eventually(reap)) {
     for (size_t i = 0; i < pids.size(); ++i) {
       if (statuses[i] == -1) {
-        fprintf(stderr, "rank %zu does not end; killed\n", i);
+        fprintf(stderr, "rank %zu timed out and was killed\n", i);
         kill(pids[i], SIGKILL);
         waitpid(pids[i], &statuses[i], 0);
       }
@@ -110,6 +111,11 @@ inline std::vector<int> RunRanks(int count, const std::function<void(int)>& body
 }
 
 inline std::vector<int> AllWell(int count) { return std::vector<int>(static_cast<size_t>(count), 0); }
+
+template <class F>
+void InOwnProcess(F body) {
+  EXPECT_EQ(RunRanks(1, [&](int) { body(); }), AllWell(1));
+}
 
 template <class T>
 T* ToDevice(const std::vector<T>& values) {

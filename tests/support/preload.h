@@ -35,6 +35,12 @@ class PreloadRuns : public FolderTest {
     return Shell("LOCKSTEP_DIR='" + rings_ + "' " + environment + " LD_PRELOAD='" + preload + "' timeout 60 " +
                  program);
   }
+  // Checks that both runs succeeded and printed the same: one without the recorder, and one with it.
+  static void ExpectEqual(const Outcome& plain, const Outcome& recorded) {
+    EXPECT_EQ(plain.status, 0) << plain.out << plain.err;
+    EXPECT_EQ(recorded.status, plain.status) << recorded.out << recorded.err;
+    EXPECT_EQ(recorded.out, plain.out) << recorded.err;
+  }
 
   std::vector<std::string> RingPaths(const std::string& under = "") const {
     std::vector<std::string> paths;

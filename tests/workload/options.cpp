@@ -204,7 +204,7 @@ bool CheckPlace(const Options& options, const Fault& fault, bool op_given, std::
     if (of_kind.empty() || Contains(of_kind, op)) allowed.push_back(op);
   }
   if (allowed.empty()) {
-    *error = "kind=" + kind + " makes no sense on comm=" + comm + ", which issues only " + Join(in_comm) +
+    *error = "kind=" + kind + " is not possible on comm=" + comm + ", which issues only " + Join(in_comm) +
              "; communicators for it: world, tp, dp, ep";
     return false;
   }

@@ -390,6 +390,9 @@ STANDIN_CUDA cuStreamQuery(CUstream handle) {
   if (!stream) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
+  if (const int error = standin::StickyError(standin::StreamDevice(*stream))) {
+    return static_cast<CUresult>(error);
+  }
   if (const int refused = standin::CheckWait(stream)) {
     return static_cast<CUresult>(refused);
   }
@@ -405,7 +408,7 @@ STANDIN_CUDA cuStreamSynchronize(CUstream handle) {
     return static_cast<CUresult>(refused);
   }
   standin::HostWaitFor(standin::Tail(stream));
-  return CUDA_SUCCESS;
+  return static_cast<CUresult>(standin::StickyError(standin::StreamDevice(*stream)));
 }
 
 namespace {

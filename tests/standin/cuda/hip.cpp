@@ -14,6 +14,10 @@ extern "C" STANDIN_EXPORT int hipStreamGetDevice(cudaStream_t handle, int* devic
   return 0;
 }
 
+extern "C" STANDIN_EXPORT int hipEventRecord_spt(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecord(event, stream != nullptr ? stream : cudaStreamPerThread);
+}
+
 extern "C" STANDIN_EXPORT int hipMemcpyWithStream(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                                                   cudaStream_t stream) {
   const cudaError_t copied = cudaMemcpyAsync(to, from, bytes, kind, stream);

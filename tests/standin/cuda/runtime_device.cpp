@@ -96,15 +96,17 @@ STANDIN_TEXT cudaGetErrorString(cudaError_t error) {
   return "unrecognized error code";
 }
 
-STANDIN_CUDART cudaGetLastError() {
-  const cudaError_t error = standin::last_error;
-  standin::last_error = cudaSuccess;
+STANDIN_CUDART cudaPeekAtLastError() {
   // An error that ended the context stays.
   const int sticky = standin::BoundDevice() < 0 ? 0 : standin::StickyError(standin::BoundDevice());
-  return sticky != 0 ? static_cast<cudaError_t>(sticky) : error;
+  return sticky != 0 ? static_cast<cudaError_t>(sticky) : standin::last_error;
 }
 
-STANDIN_CUDART cudaPeekAtLastError() { return standin::last_error; }
+STANDIN_CUDART cudaGetLastError() {
+  const cudaError_t error = cudaPeekAtLastError();
+  standin::last_error = cudaSuccess;
+  return error;
+}
 
 STANDIN_CUDART cudaRuntimeGetVersion(int* version) {
   if (!version) {
@@ -184,12 +186,6 @@ STANDIN_CUDART cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->canUseHostPointerForRegisteredMem = 1;
   properties->hostRegisterSupported = 1;
   return cudaSuccess;
-}
-
-// CUDA 12's header maps the plain name to this function. From multiProcessorCount on, CUDA 12's structure has other
-// offsets.
-STANDIN_CUDART cudaGetDeviceProperties_v2(cudaDeviceProp* properties, int device) {
-  return cudaGetDeviceProperties(properties, device);
 }
 
 STANDIN_CUDART cudaDeviceGetPCIBusId(char* text, int length, int device) {

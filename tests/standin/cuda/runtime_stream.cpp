@@ -147,18 +147,14 @@ STANDIN_CUDART cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 
-STANDIN_CUDART cudaEventQuery(cudaEvent_t event) {
-  const auto result = static_cast<cudaError_t>(standin::QueryEvent(event));
-  return result == cudaErrorNotReady ? result : Report(result);
-}
+STANDIN_CUDART cudaEventQuery(cudaEvent_t event) { return Error(standin::QueryEvent(event)); }
 
 STANDIN_CUDART cudaEventSynchronize(cudaEvent_t event) {
   return Report(static_cast<cudaError_t>(standin::WaitForEvent(event)));
 }
 
 STANDIN_CUDART cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  const auto result = static_cast<cudaError_t>(standin::ElapsedTime(milliseconds, start, end));
-  return result == cudaErrorNotReady ? result : Report(result);
+  return Error(standin::ElapsedTime(milliseconds, start, end));
 }
 
 STANDIN_CUDART cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t waited, unsigned int) {

@@ -255,9 +255,8 @@ void Fill(Coll* to, const Event& e) {
   if constexpr (requires { to->parent_group; }) {
     to->parent_group = e.coll.parent_group;
   }
-  if constexpr (requires { to->user_tag; }) {
+  if constexpr (requires { to->kernel_variant; }) {
     to->kernel_variant = "Default";
-    to->user_tag = e.user_tag;
   }
 }
 template <typename P2p>

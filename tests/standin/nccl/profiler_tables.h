@@ -73,7 +73,6 @@ struct Event {
   int step = 0;
   uint8_t channel = 0;
   uint64_t gpu_ns = 0;
-  uint64_t user_tag = 0;  // tag of a call with a configuration
 };
 
 class ProfilerPlugin {
