@@ -370,6 +370,10 @@ TEST_F(IndexTest, TheFingerprintDependsOnTheDumps) {
   EXPECT_NE(FingerprintSources({folder_.string()}), first);
   fs::remove(Path("b.lsd"));
   EXPECT_EQ(FingerprintSources({folder_.string()}), first);
+  WriteIndexFile(Path("rank0.log"), "a log, which may show how a rank ended");
+  EXPECT_NE(FingerprintSources({folder_.string()}), first);
+  fs::remove(Path("rank0.log"));
+  EXPECT_EQ(FingerprintSources({folder_.string()}), first);
   WriteIndexFile(Path("a.lsd"), "longer");
   EXPECT_NE(FingerprintSources({folder_.string()}), first);
 }

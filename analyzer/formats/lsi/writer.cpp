@@ -30,8 +30,7 @@ constexpr int kDeepest = 8;  // as deep as the search for files
 
 bool Derived(std::string_view name) {
   return name == "index.lsi" || name == "report.html" || name == "explore.html" || name.substr(0, 8) == "verdict." ||
-         name.substr(0, 1) == "." || name.substr(0, 6) == "README" || name.ends_with(".log") ||
-         name.ends_with(".notes.json");
+         name.substr(0, 1) == "." || name.substr(0, 6) == "README" || name.ends_with(".notes.json");
 }
 
 uint64_t OneFile(std::string_view name, const struct stat& st) {
