@@ -343,6 +343,9 @@ TEST(FrPacked, UnpackingUsesNoMoreMemoryThanItsLimit) {
   int64_t written_ns = 0;
   EXPECT_TRUE(absl::IsResourceExhausted(fr::Gunzip(packed, 33u << 20, &out, &written_ns)));
   EXPECT_LE(out.capacity(), 34u << 20);
+  const std::string stored(3u << 20, 'x');
+  EXPECT_TRUE(absl::IsResourceExhausted(fr::Unzip({.name = "rank_0", .data = stored}, 2u << 20, &out)));
+  EXPECT_EQ(out.size(), 2u << 20);
 }
 
 }  // namespace
