@@ -300,6 +300,11 @@ TEST(FrPacked, ATarArchiveContainsDumpsOfAllRanks) {
     EXPECT_THAT(bundle.ranks, SizeIs(::testing::AllOf(::testing::Ge(1), ::testing::Lt(kNamed))));
     EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("the tar archive is damaged, or ends"))));
   }
+  std::string wrong_sum = Gzip(whole);
+  wrong_sum[wrong_sum.size() - 8] ^= 1;
+  const Bundle doubtful = LoadFiles({folder.Write("wrong.tar.gz", wrong_sum)});
+  ExpectEverybody(doubtful);
+  EXPECT_THAT(doubtful.problems, Contains(Field(&Problem::text, HasSubstr("the packed data is damaged"))));
   std::mt19937 random(7);
   for (int round = 0; round < 300; round++) {
     std::string bytes = whole;

@@ -149,11 +149,11 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
       read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
     }
   };
-  const auto read_tar = [&](std::string_view tar) {
+  const auto read_tar = [&](std::string_view tar, const absl::Status& unpacked) {
     std::vector<fr::Packed> files;
     const absl::Status damage = fr::FilesInTar(tar, &files);
     read_all(files);
-    report(damage);
+    report(unpacked.ok() ? damage : unpacked);
   };
   if (fr::IsGzip(bytes)) {
     if (no_room(path)) return dumps;
@@ -164,13 +164,13 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
       return dumps;
     }
     const std::string tar = std::exchange(space->unpacked, "");
-    read_tar(tar);
+    read_tar(tar, damage);
   } else if (fr::IsZip(bytes)) {
     const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
     if (files.ok()) read_all(*files);
     report(files.status());
   } else if (fr::IsTar(bytes)) {
-    read_tar(bytes);
+    read_tar(bytes, absl::OkStatus());
   } else {
     read(bytes, path, absl::OkStatus());
   }
