@@ -129,10 +129,11 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
   const auto no_room = [&](const std::string& name) {
     if (space->Room() > 0) return false;
     dumps.emplace_back();
-    dumps.back().problems.push_back({.path = name,
-                                     .text = absl::StrCat("not read: the packed files before it already unpack to ",
-                                                          kMostUnpackedBytes >> 30, " GiB; pass fewer files"),
-                                     .like = "too much is packed"});
+    dumps.back().problems.push_back(
+        {.path = name,
+         .text = absl::StrCat("not read: the archives read before this file already unpack to ",
+                              kMostUnpackedBytes >> 30, " GiB; pass fewer files"),
+         .like = "too much is packed"});
     return true;
   };
   const auto report = [&](const absl::Status& damage) {
