@@ -22,6 +22,7 @@
 #include "analyzer/formats/lsd/reader.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/merge.h"
+#include "recorder/ring/layout.h"
 #include "tests/support/files.h"
 #include "tests/support/page_bytes.h"
 
@@ -734,6 +735,10 @@ TEST_F(LsdTest, UnpackedSizesAreBoundedBeforeUnpacking) {
   ASSERT_TRUE(Load(Path("bomb.lsd"), &after).ok());
   EXPECT_TRUE(after.ranks[0].ops.empty());
   EXPECT_EQ(after.problems.size(), 1u);
+}
+
+TEST_F(LsdTest, TheLargestRingsOfANodeFitIntoAFile) {
+  EXPECT_GE(kLsdMaxFileOps, 16 * ring::kMaxFileBytes / sizeof(ring::OpSlot));
 }
 
 TEST_F(LsdTest, AFileThatIsNotADumpIsAnError) {
