@@ -318,7 +318,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
     // know ages.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);
-    const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
+    const bool set_back = age == kUnknown && op.enter_ns > 0 && (rank.set_back || rank.captured_ns > 0);
     standing->set_back |= set_back;
     standing->stalled |= bundle.known_stalled || (!set_back && !Young(rank, op));
   }

@@ -189,10 +189,10 @@ class Model {
       for (const uint32_t i : unit.ops) look(bundle.ranks[rank_index].ops[i]);
     }
   }
-  // Returns the time from the operation's entry to the capture of the rank's data. kUnknown if the capture time is
+  // Returns the time from the operation's entry to the capture of the rank's data. kUnknown if one of the two times is
   // unknown, or if a wall clock was set back in between.
   static int64_t Age(const Rank& rank, const Op& op) {
-    if (rank.captured_ns <= 0 || rank.set_back || op.enter_ns < 0) return kUnknown;
+    if (rank.captured_ns <= 0 || rank.set_back || op.enter_ns <= 0) return kUnknown;
     const int64_t age = rank.captured_ns - op.enter_ns;
     return age < 0 && IsFramework(rank) ? kUnknown : std::max<int64_t>(age, 0);
   }
