@@ -83,6 +83,7 @@ struct RankView {
       unit_of_op;  // for Rank::ops indexes from first_in_flight on: index into in_flight; kNoIndex if not in flight
   // For each membership: operation indexes, ascending by sequence number.
   std::vector<std::vector<uint32_t>> collectives;
+  std::vector<uint32_t> queued;                          // indexes of the operations in groups that are still open
   const ring::ThreadSnapshot* thread = nullptr;          // the thread that shows most about the process, or null
   std::shared_ptr<const ring::ThreadSnapshot> by_stack;  // owns `thread` if only stacks show the wait
   std::vector<int64_t>
