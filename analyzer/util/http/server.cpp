@@ -163,7 +163,7 @@ void Server::Move() {
       ready.push_back({one->phase == Connection::Phase::kAnswer ? -1 : one->fd.get(), one->waits_for, 0});
     if (poll(ready.data(), ready.size(), connections_.empty() ? -1 : static_cast<int>(kLook / kMs)) < 0 &&
         errno != EINTR)
-      return;
+      poll(nullptr, 0, 10);  // e.g. no memory
     wake_.Drain();
     const int64_t now = MonotonicNs();
     size_t kept = 0;
