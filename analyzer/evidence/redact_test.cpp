@@ -293,5 +293,15 @@ TEST(Redact, TheSitesKeyIsUsedOrARandomOne) {
   EXPECT_TRUE(MakeRedactor(RedactLevel::kNo).ok());
 }
 
+TEST(Redact, AKeyThatCannotBeReadIsNotReplacedByARandomOne) {
+  const support::TempFolder folder;
+  const support::EnvironmentVariable keys("LOCKSTEP_KEYS", folder.path()), home("HOME", folder.path());
+  const std::string other = folder.path() + "/agent.key";
+  EXPECT_TRUE(MakeRedactor(RedactLevel::kPaths, other).ok()) << "a missing file";
+  ASSERT_EQ(symlink("agent.key", other.c_str()), 0);  // a link to itself
+  const absl::Status status = MakeRedactor(RedactLevel::kPaths, other).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot read " + other));
+}
+
 }  // namespace
 }  // namespace lockstep
