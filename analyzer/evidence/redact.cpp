@@ -490,6 +490,13 @@ void Redactor::Redact(Process* process) const {
   for (std::string& mount : process->written_mounts) mount = Mount(mount);
 }
 
+void Redactor::Redact(MergedStacks* stacks) const {
+  for (MergedStack& stack : stacks->stacks) {
+    for (std::string& frame : stack.frames) frame = Frame(frame);
+  }
+  for (std::string& text : stacks->refused) text = Text(text);
+}
+
 void Redactor::Redact(Bundle* bundle) const {
   if (!on()) return;
   std::set<uint32_t> sites;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/model/bundle.h"
 #include "proto/dump.pb.h"
 
@@ -55,6 +56,7 @@ class Redactor {
 
   void Redact(ProcessState* process) const;
   void Redact(Process* process) const;
+  void Redact(MergedStacks* stacks) const;
   // Redacts everything in a bundle that may contain such names.
   void Redact(Bundle* bundle) const;
 

@@ -268,6 +268,12 @@ TEST(Redact, BundlesAreRedactedAndTheReportSaysSo) {
   const std::vector<std::string> once = rank.process.stack;
   kStacksOff.Redact(&bundle);
   EXPECT_EQ(rank.process.stack, once);
+  MergedStacks merged;
+  merged.stacks.push_back({.frames = {"acme_read"}, .ranks = {0}});
+  merged.refused = {"no /data/acme/ring"};
+  kStacksOff.Redact(&merged);
+  EXPECT_THAT(merged.stacks[0].frames, ElementsAre(MatchesRegex("fn_[0-9a-f]{8}")));
+  EXPECT_THAT(merged.refused[0], Not(HasSubstr("acme")));
 }
 
 TEST(Redact, TheSitesKeyIsUsedOrARandomOne) {
