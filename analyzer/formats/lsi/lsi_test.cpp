@@ -347,7 +347,8 @@ TEST_F(IndexTest, AnUnfinishedIndexLeavesNothing) {
     auto writer = IndexWriter::Create(b, operations, 0, Path("index.lsi"));
     ASSERT_TRUE(writer.ok());
     ASSERT_TRUE((*writer)->AddRank(0, b.ranks[0].ops).ok());
-    EXPECT_FALSE((*writer)->AddRank(0, b.ranks[0].ops).ok());
+    EXPECT_THAT(std::string((*writer)->AddRank(0, b.ranks[0].ops).message()), HasSubstr("was added before"));
+    EXPECT_THAT(std::string((*writer)->AddRank(b.ranks.size(), {}).message()), HasSubstr("no rank at index"));
     if (b.ranks.size() > 1) {
       EXPECT_FALSE((*writer)->Commit().ok());
     }
