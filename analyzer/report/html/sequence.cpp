@@ -401,7 +401,7 @@ void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::ve
     absl::StrAppend(&body, "</ul></details>\n");
   }
   if (body.empty()) return;
-  OpenSection("calls", "Last calls, in program order", out);
+  OpenSection("calls", "Last calls", out);
   absl::StrAppend(out, body, "</section>\n");
 }
 
