@@ -98,15 +98,9 @@ int Run(const settings::ParsedOptions& options) {
     SetRooflines(ever, &verdict);
   }
   MergedStacks stacks;
-  std::string why;
   const bool page = format == "html" || format == "explore";
-  if (page && paths.size() == 1 && !ReadStacks(paths[0] + "/stacks.json", &stacks, &why)) {
-    stacks.refused = {why};
-  }
-  for (MergedStack& stack : stacks.stacks) {
-    for (std::string& frame : stack.frames) frame = redactor->Frame(frame);
-  }
-  for (std::string& text : stacks.refused) text = redactor->Text(text);
+  if (page && paths.size() == 1) stacks = StacksOf(paths[0]);
+  redactor->Redact(&stacks);
   progress->Doing("writing the report");
   std::string report = format == "json"       ? ReportJson(verdict, before)
                        : format == "html"     ? ReportHtml(verdict, *bundle, &stacks, before)

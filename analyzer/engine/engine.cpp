@@ -81,14 +81,15 @@ bool MayOnlyBeSlow(const Model& model, const std::vector<Cause>& causes) {
   bool early = false;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
-    if (!IsFramework(rank) || rank.captured_ns == 0 || model.ranks[r].in_flight.empty()) continue;
+    if (!IsFramework(rank) || rank.captured_ns == 0) continue;
     const int64_t timeout_ns = rank.timeout_ns > 0 ? rank.timeout_ns : kDefaultTimeout;
     for (const Unit& unit : model.ranks[r].in_flight) {
       const bool given_up =
           !rank.ends_untold && std::ranges::any_of(unit.ops, [&](uint32_t i) { return rank.ops[i].retired; });
-      if (given_up || rank.captured_ns - unit.enter_ns >= timeout_ns / 2) return false;
+      const bool dated = unit.enter_ns > 0;
+      if (given_up || (dated && rank.captured_ns - unit.enter_ns >= timeout_ns / 2)) return false;
+      early |= dated;
     }
-    early = true;
   }
   return early;
 }

@@ -69,4 +69,11 @@ bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* erro
   return true;
 }
 
+MergedStacks StacksOf(const std::string& folder) {
+  MergedStacks stacks;
+  std::string why;
+  if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
+  return stacks;
+}
+
 }  // namespace lockstep

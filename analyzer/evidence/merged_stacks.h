@@ -22,4 +22,7 @@ struct MergedStacks {
 // unchanged.
 bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* error);
 
+// Reads stacks.json in an incident folder. If the file is unusable, `refused` contains the reason.
+MergedStacks StacksOf(const std::string& folder);
+
 }  // namespace lockstep

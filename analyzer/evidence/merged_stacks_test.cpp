@@ -49,6 +49,7 @@ TEST_F(MergedStacksTest, ALinkIsNotFollowed) {
   ASSERT_TRUE(WriteFileSafely(folder_ + "/other", R"({"format":1,"nodes":[]})").ok());
   std::filesystem::create_symlink(folder_ + "/other", folder_ + "/stacks.json");
   EXPECT_FALSE(ReadStacks(folder_ + "/stacks.json", &stacks_, &error_));
+  EXPECT_EQ(StacksOf(folder_).refused.size(), 1u);
 }
 
 }  // namespace

@@ -490,6 +490,13 @@ void Redactor::Redact(Process* process) const {
   for (std::string& mount : process->written_mounts) mount = Mount(mount);
 }
 
+void Redactor::Redact(MergedStacks* stacks) const {
+  for (MergedStack& stack : stacks->stacks) {
+    for (std::string& frame : stack.frames) frame = Frame(frame);
+  }
+  for (std::string& text : stacks->refused) text = Text(text);
+}
+
 void Redactor::Redact(Bundle* bundle) const {
   if (!on()) return;
   std::set<uint32_t> sites;
@@ -517,27 +524,24 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
   if (level == RedactLevel::kNo) return Redactor();
   std::vector<std::string> files;
   for (const std::string& folder : KeyFolders()) files.push_back(absl::StrCat(folder, "/redact.key"));
-  const size_t own = files.size();
   if (!other.empty()) files.push_back(other);
-  for (size_t i = 0; i < files.size(); ++i) {
-    const UniqueFd fd = OpenToRead(files[i]);
+  for (const std::string& file : files) {
+    const UniqueFd fd = OpenToRead(file);
     if (!fd.ok()) {
-      if (i < own && errno == EACCES)
-        return absl::PermissionDeniedError(
-            absl::StrCat("may not read ", files[i], ", the key for redaction (--redact)"));
-      continue;
+      if (errno == ENOENT || errno == ENOTDIR) continue;
+      return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", file, ", the key for redaction (--redact)"));
     }
     struct stat info {};
     const bool regular = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
     const std::string key = regular ? ReadSmallFile(fd.get(), kMostKey) : "";
     if (regular && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
       return absl::PermissionDeniedError(
-          absl::StrCat(files[i], " can be read by other users than its owner; chmod 600 ", files[i]));
+          absl::StrCat(file, " is accessible to other users than its owner; chmod 600 ", file));
     }
     if (key.size() < kLeastKey)
-      return absl::InvalidArgumentError(absl::StrCat(files[i], " does not contain a key of at least ", kLeastKey,
-                                                     " bytes; head -c 16 /dev/urandom > ", files[i]));
-    if (from != nullptr) *from = files[i];
+      return absl::InvalidArgumentError(absl::StrCat(file, " does not contain a key of at least ", kLeastKey,
+                                                     " bytes; head -c 16 /dev/urandom > ", file));
+    if (from != nullptr) *from = file;
     return Redactor(level, key);
   }
   unsigned char key[32];

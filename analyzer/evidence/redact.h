@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/model/bundle.h"
 #include "proto/dump.pb.h"
 
@@ -55,6 +56,7 @@ class Redactor {
 
   void Redact(ProcessState* process) const;
   void Redact(Process* process) const;
+  void Redact(MergedStacks* stacks) const;
   // Redacts everything in a bundle that may contain such names.
   void Redact(Bundle* bundle) const;
 
@@ -71,7 +73,7 @@ class Redactor {
 // Uses the first redact.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and /etc/lockstep/keys. The second choice is
 // `other`, a file that the same hosts share. The last is a random key: equal names are then equal only within this
 // process. *from, if given, names the source for messages. PermissionDenied if others than the owner may use the key
-// file, or a redact.key is unreadable. InvalidArgument if the key is shorter than 16 bytes.
+// file. Also fails if an existing key file is unreadable. InvalidArgument if the key is shorter than 16 bytes.
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other = "", std::string* from = nullptr);
 
 // Sets the redactor for all data about this host's processes that leaves this process. Call it before other threads

@@ -268,6 +268,12 @@ TEST(Redact, BundlesAreRedactedAndTheReportSaysSo) {
   const std::vector<std::string> once = rank.process.stack;
   kStacksOff.Redact(&bundle);
   EXPECT_EQ(rank.process.stack, once);
+  MergedStacks merged;
+  merged.stacks.push_back({.frames = {"acme_read"}, .ranks = {0}});
+  merged.refused = {"no /data/acme/ring"};
+  kStacksOff.Redact(&merged);
+  EXPECT_THAT(merged.stacks[0].frames, ElementsAre(MatchesRegex("fn_[0-9a-f]{8}")));
+  EXPECT_THAT(merged.refused[0], Not(HasSubstr("acme")));
 }
 
 TEST(Redact, TheSitesKeyIsUsedOrARandomOne) {
@@ -291,6 +297,16 @@ TEST(Redact, TheSitesKeyIsUsedOrARandomOne) {
   chmod(file.c_str(), 0644);
   EXPECT_EQ(MakeRedactor(RedactLevel::kPaths).status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(MakeRedactor(RedactLevel::kNo).ok());
+}
+
+TEST(Redact, AKeyThatCannotBeReadIsNotReplacedByARandomOne) {
+  const support::TempFolder folder;
+  const support::EnvironmentVariable keys("LOCKSTEP_KEYS", folder.path()), home("HOME", folder.path());
+  const std::string other = folder.path() + "/agent.key";
+  EXPECT_TRUE(MakeRedactor(RedactLevel::kPaths, other).ok()) << "a missing file";
+  ASSERT_EQ(symlink("agent.key", other.c_str()), 0);  // a link to itself
+  const absl::Status status = MakeRedactor(RedactLevel::kPaths, other).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot read " + other));
 }
 
 }  // namespace

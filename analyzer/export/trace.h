@@ -38,7 +38,6 @@ struct TraceMark {
   int64_t at = 0;
   std::string name;
   const char* category = "";
-  std::string text;
   std::vector<uint64_t> arrows_from, arrows_to;
 };
 

@@ -24,7 +24,10 @@ void BoundCounts(int64_t unknown, std::initializer_list<int64_t*> counts) {
 }  // namespace
 
 void BoundNumbers(Rank* rank) {
-  BoundTimes({&rank->captured_ns, &rank->stopped_ns, &rank->time_uncertainty_ns, &rank->process.ended_mono_ns});
+  Process& process = rank->process;
+  BoundTimes({&rank->captured_ns, &rank->stopped_ns, &rank->time_uncertainty_ns, &process.ended_mono_ns,
+              &process.sample_gap_ns});
+  BoundCounts(-1, {&process.cpu_ns_between_samples, &process.io_bytes_between_samples});
   if (rank->real_minus_mono_ns < -kFarNs || rank->real_minus_mono_ns > kFarNs) rank->real_minus_mono_ns = 0;
   for (Membership& m : rank->memberships) {
     BoundTimes({&m.issued_ns, &m.created_ns, &m.ready_ns, &m.ended_ns});
@@ -33,9 +36,17 @@ void BoundNumbers(Rank* rank) {
     BoundCounts(1, {&m.first_seq});
     BoundCounts(0, {&m.lost_records, &m.not_loaded});
     for (PeerCount& peer : m.peers) BoundCounts(0, {&peer.sends, &peer.recvs});
+    for (HashCheckpoint& checkpoint : m.checkpoints) BoundCounts(kNone, {&checkpoint.seq});
   }
   for (ring::ThreadSnapshot& t : rank->threads)
     BoundTimes({&t.since_ns, &t.group_since_ns, &t.wait_since_ns, &t.last_call_ns});
+  for (ring::StreamSnapshot& s : rank->streams) {
+    for (uint64_t* tickets : {&s.issued, &s.started, &s.completed, &s.late_started, &s.late_completed}) {
+      if (*tickets > uint64_t{kMost}) *tickets = 0;
+    }
+  }
+  for (ring::GraphSnapshot& graph : rank->graphs)
+    BoundTimes({&graph.captured_ns, &graph.last_launch_ns, &graph.ended_ns});
   for (NetworkOp& op : rank->network) {
     BoundTimes({&op.since_ns});
     BoundCounts(kUnknown, {&op.seq});

@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-// Treats times and counts beyond the limits as not recorded. Does not check hash checkpoints, streams, graphs and
-// samples of the process.
+// Treats times and counts beyond the limits as not recorded. Does not check 64-bit numbers that are only compared, such
+// as the tickets of dependencies.
 void BoundNumbers(Rank* rank);
 
 }  // namespace lockstep

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/parts.h"
 
 namespace lockstep {
 namespace {
@@ -27,19 +27,6 @@ constexpr int64_t kAtOnce = 5'000'000'000;
 constexpr int64_t kNoticed = 1'000'000'000;
 // No rank of a job continues for this long while another is stuck.
 constexpr int64_t kStandstill = 3600'000'000'000;
-
-class Parts {
- public:
-  explicit Parts(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
-  size_t Find(size_t i) {
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-  void Join(size_t a, size_t b) { parent_[Find(b)] = Find(a); }
-
- private:
-  std::vector<size_t> parent_;
-};
 
 struct Run {
   std::vector<size_t> ranks;  // indexes into the held ranks

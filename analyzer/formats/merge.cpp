@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/bounds.h"
 #include "analyzer/formats/generations.h"
@@ -382,11 +383,8 @@ void BundleBuilder::PlaceListedMembers(const std::vector<uint32_t>& index) {
     const uint32_t at = it == comms_.end() ? kNoIndex : index[it->second];
     if (at == kNoIndex || unknown[at] == 0) continue;
     uint64_t list = entry.members.size();
-    for (const MemberSpan& span : entry.members) {
-      for (uint64_t value : {uint64_t{span.first_member}, static_cast<uint64_t>(span.first_rank),
-                             static_cast<uint64_t>(span.stride), uint64_t{span.count}})
-        list = (list ^ value) * 0x9e3779b97f4a7c15u + (list >> 31);
-    }
+    for (const MemberSpan& span : entry.members)
+      list = absl::HashOf(list, span.first_member, span.first_rank, span.stride, span.count);
     if (!applied.insert({at, list}).second) continue;
     std::vector<int32_t>& members = bundle_.comms[at].members;
     uint64_t left = members.size();  // valid spans do not overlap

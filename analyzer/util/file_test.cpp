@@ -103,6 +103,11 @@ TEST_F(FileTest, ALogHasABoundedSize) {
   std::filesystem::create_symlink("log", Path("link"));
   RotatingFile linked;
   EXPECT_FALSE(linked.Open(Path("link")).ok());
+  ASSERT_TRUE(linked.Open(Path("link"), 20, 0600, RotatingFile::Kind::kAny).ok());
+  for (const char* line : {"through the link", "and again"}) EXPECT_TRUE(linked.Append(line).ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+  EXPECT_EQ(Content("log.1"), "through the link\n");
+  EXPECT_EQ(Content("log"), "and again\n");
   EXPECT_TRUE(linked.Open("/dev/full", 20, 0600, RotatingFile::Kind::kAny).ok());
   EXPECT_EQ(linked.Append("x").code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(std::filesystem::exists("/dev/full"));

@@ -42,7 +42,10 @@ std::optional<ProcStat> ParseProcStat(const std::string& text) {
 }
 
 std::optional<ProcStat> ReadProcStat(const std::string& folder) {
-  return ParseProcStat(ReadSmallFile(folder + "/stat", 4096));
+  std::optional<ProcStat> stat = ParseProcStat(ReadSmallFile(folder + "/stat", 4096));
+  // The kernel shows 0 to a process that may not trace this one. Such a process cannot read the link either.
+  if (stat && stat->wait_status == 0 && LinkTarget(folder + "/ns/pid").empty()) stat->wait_status = -1;
+  return stat;
 }
 
 std::optional<ProcStat> ReadProcStat(pid_t pid) { return ReadProcStat(absl::StrCat("/proc/", pid)); }

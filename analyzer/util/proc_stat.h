@@ -17,14 +17,15 @@ struct ProcStat {
   uint64_t cpu_ticks = 0;     // user and system time, including awaited children
   uint64_t major_faults = 0;  // page faults with I/O, including awaited children
   uint64_t start_ticks = 0;
-  int wait_status = -1;  // for a zombie, as returned by waitpid (0 if this process may not trace it); otherwise -1
+  int wait_status = -1;  // for a zombie that this process may trace, as returned by waitpid; otherwise -1
   bool ended() const { return state == 'Z' || state == 'X'; }
   int64_t StartedRealNs() const;  // by the wall clock
 };
 // Reads "/proc/PID" or "/proc/PID/task/TID"; nullopt if the process or thread no longer exists.
 std::optional<ProcStat> ReadProcStat(const std::string& folder);
 std::optional<ProcStat> ReadProcStat(pid_t pid);
-// Parses the contents of a stat file. Handles names with spaces and parentheses.
+// Parses the contents of a stat file. Handles names with spaces and parentheses. A zombie's wait_status is also 0 if
+// this process may not trace it.
 std::optional<ProcStat> ParseProcStat(const std::string& text);
 
 // Returns the value in a line "NAME:\tVALUE" of /proc/PID/status or /proc/meminfo, without surrounding blanks; "" if

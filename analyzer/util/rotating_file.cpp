@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -22,8 +24,16 @@ absl::Status RotatingFile::Open(const std::string& path, int64_t most_bytes, uns
 }
 
 absl::Status RotatingFile::Reopen() {
+  absl::Status status = OpenAt(path_);
+  // If the path is a link, its target is renamed, not the link.
+  char real[PATH_MAX];
+  if (status.ok()) real_path_ = realpath(path_.c_str(), real) != nullptr ? real : path_;
+  return status;
+}
+
+absl::Status RotatingFile::OpenAt(const std::string& path) {
   const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  UniqueFd fd(open(path_.c_str(), flags | (kind_ == Kind::kRegular ? O_NOFOLLOW : 0), mode_));
+  UniqueFd fd(open(path.c_str(), flags | (kind_ == Kind::kRegular ? O_NOFOLLOW : 0), mode_));
   if (!fd.ok()) return absl::UnavailableError(absl::StrCat("cannot write the log ", path_, ": ", strerror(errno)));
   struct stat info {};
   const bool regular = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
@@ -41,8 +51,8 @@ absl::Status RotatingFile::Append(std::string_view line) {
   std::replace(whole.begin(), whole.end(), '\n', ' ');
   whole += '\n';
   if (regular_ && size_ > 0 && size_ + static_cast<int64_t>(whole.size()) > most_bytes_) {
-    rename(path_.c_str(), absl::StrCat(path_, ".1").c_str());
-    if (absl::Status status = Reopen(); !status.ok()) return status;
+    rename(real_path_.c_str(), absl::StrCat(real_path_, ".1").c_str());
+    if (absl::Status status = OpenAt(real_path_); !status.ok()) return status;
   }
   const ssize_t written = write(fd_.get(), whole.data(), whole.size());
   if (written == static_cast<ssize_t>(whole.size())) {

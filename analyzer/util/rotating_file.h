@@ -11,7 +11,7 @@
 namespace lockstep {
 
 // Appends lines to a file. If the file exceeds the size limit, it is renamed to PATH.1 (replacing an older one), and
-// a new one begins. Not thread-safe.
+// a new one begins. If PATH is a symbolic link, this happens to its target. Not thread-safe.
 class RotatingFile {
  public:
   // kAny: also a symbolic link, a pipe or a device. Pipes and devices are never renamed.
@@ -28,7 +28,9 @@ class RotatingFile {
   absl::Status Append(std::string_view line);
 
  private:
-  std::string path_;
+  absl::Status OpenAt(const std::string& path);
+
+  std::string path_, real_path_;
   unsigned mode_ = 0600;
   Kind kind_ = Kind::kRegular;
   UniqueFd fd_;

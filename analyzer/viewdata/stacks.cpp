@@ -22,10 +22,14 @@ constexpr size_t kDeepestStack = 128;
 
 class Tree {
  public:
-  explicit Tree(ViewFacts* facts) : facts_(facts) {}
+  explicit Tree(ViewFacts* facts) : facts_(facts) {
+    for (int i = 0; i < facts->stacks_size(); ++i)
+      children_.try_emplace({facts->stacks(i).parent(), facts->stacks(i).frame()}, i);
+  }
 
-  // Frames are outermost first. Ranks must be added in ascending order.
-  void Add(int32_t rank, const std::vector<std::pair<std::string, StackFrame::Kind>>& frames) {
+  // Calls `visit` with the node of each frame, as far as there is room. Frames are outermost first.
+  template <typename Visit>
+  void Add(const std::vector<std::pair<std::string, StackFrame::Kind>>& frames, Visit visit) {
     int32_t at = -1;
     for (size_t i = 0; i < frames.size() && i < kDeepestStack; ++i) {
       const auto [it, fresh] = children_.try_emplace({at, frames[i].first}, facts_->stacks_size());
@@ -40,8 +44,13 @@ class Tree {
         node->set_kind(frames[i].second);
       }
       at = it->second;
-      AddToRuns(rank, facts_->mutable_stacks(at)->mutable_ranks());
+      visit(at);
     }
+  }
+
+  // Ranks must be added in ascending order.
+  void Add(int32_t rank, const std::vector<std::pair<std::string, StackFrame::Kind>>& frames) {
+    Add(frames, [&](int32_t node) { AddToRuns(rank, facts_->mutable_stacks(node)->mutable_ranks()); });
   }
 
  private:
@@ -78,12 +87,10 @@ const ThreadStack* ThreadOf(const Rank& rank) {
 void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
   Ranks has_own;
   absl::flat_hash_set<int32_t> has_python;
-  absl::flat_hash_map<std::pair<int32_t, std::string>, int32_t> children;
-  for (int i = 0; i < facts->stacks_size(); ++i) {
-    const StackNode& node = facts->stacks(i);
-    children.try_emplace({node.parent(), node.frame()}, i);
+  for (const StackNode& node : facts->stacks()) {
     if (node.parent() < 0) has_own.Unite(Ranks::Of(node.ranks()));
   }
+  Tree tree(facts);
   std::vector<Path> paths;
   for (const MergedStack& stack : merged.stacks) {
     Path path;
@@ -107,23 +114,7 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
       if (!has_own.Contains(rank) && (python || !has_python.contains(rank))) ranks.push_back(rank);
     }
     if (ranks.empty()) continue;
-    int32_t at = -1;
-    for (const auto& [frame, kind] : path) {
-      const auto [it, fresh] = children.try_emplace({at, frame}, facts->stacks_size());
-      if (fresh) {
-        if (facts->stacks_size() >= kMostNodes) {
-          children.erase(it);
-          break;
-        }
-        StackNode* node = facts->add_stacks();
-        node->set_parent(at);
-        node->set_frame(frame);
-        node->set_kind(kind);
-      }
-      at = it->second;
-      std::vector<int32_t>& of_node = added[at];
-      of_node.insert(of_node.end(), ranks.begin(), ranks.end());
-    }
+    tree.Add(path, [&](int32_t node) { added[node].insert(added[node].end(), ranks.begin(), ranks.end()); });
   }
   for (auto& [node, ranks] : added) {
     RankRuns* runs = facts->mutable_stacks(node)->mutable_ranks();

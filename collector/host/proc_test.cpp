@@ -71,6 +71,30 @@ TEST(ProcTest, SeesItsOwnProcessAndItsChildren) {
   EXPECT_FALSE(ReadProcStat(child).has_value());
 }
 
+TEST(ProcTest, HowAnotherUsersZombieEndedIsUnknown) {
+  if (getuid() != 0) GTEST_SKIP() << "only root can become another user";
+  constexpr uid_t kNobody = 65534;
+  for (const int code : {0, 3}) {
+    const pid_t zombie = fork();
+    if (zombie == 0) _exit(code);
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT), 0);
+    const auto own = ReadProcStat(zombie);
+    ASSERT_TRUE(own.has_value());
+    EXPECT_EQ(WEXITSTATUS(own->wait_status), code);
+    const pid_t other = fork();
+    if (other == 0) {
+      const bool dropped = setresgid(kNobody, kNobody, kNobody) == 0 && setresuid(kNobody, kNobody, kNobody) == 0;
+      const auto stat = ReadProcStat(zombie);
+      _exit(dropped && stat && stat->ended() && stat->wait_status == -1 ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(other, &status, 0);
+    waitpid(zombie, nullptr, 0);
+    EXPECT_EQ(status, 0);
+  }
+}
+
 TEST(ProcTest, FilesOpenForWritingAreListed) {
   const support::TempFolder folder;
   const std::string written = folder.path() + "/checkpoint.pt", read_only = folder.path() + "/input.bin";

@@ -247,9 +247,7 @@ absl::StatusOr<PageCache::Page> Site::Made(const Listed& incident, std::string_v
     if (!bundle.ok()) return bundle.status();
     Verdict verdict = replay::Conclude(*bundle);
     SetRooflines(roofline_, &verdict);
-    MergedStacks stacks;
-    std::string why;
-    if (!ReadStacks(incident.path + "/stacks.json", &stacks, &why)) stacks.refused = {why};
+    const MergedStacks stacks = StacksOf(incident.path);
     return file == "explore.html"  ? ExplorePage(*bundle, verdict, stacks)
            : file == "report.html" ? ReportHtml(verdict, *bundle, &stacks)
                                    : ReportJson(verdict);

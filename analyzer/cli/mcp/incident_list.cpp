@@ -71,12 +71,8 @@ absl::StatusOr<const OpenedIncident*> IncidentList::Open(const std::string& name
   opened->bundle = *std::move(bundle);
   redactor_.Redact(&opened->bundle);
   opened->verdict = replay::Conclude(opened->bundle);
-  std::string why;
-  if (!ReadStacks(found->path + "/stacks.json", &opened->stacks, &why)) opened->stacks.refused = {why};
-  for (MergedStack& stack : opened->stacks.stacks) {
-    for (std::string& frame : stack.frames) frame = redactor_.Frame(frame);
-  }
-  for (std::string& text : opened->stacks.refused) text = redactor_.Text(text);
+  opened->stacks = StacksOf(found->path);
+  redactor_.Redact(&opened->stacks);
   opened_ = std::move(opened);
   return opened_.get();
 }

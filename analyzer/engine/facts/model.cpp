@@ -32,8 +32,8 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
     ages_told_ |= !r.damaged && r.captured_ns > 0;
   }
   sizes_inferred_ = std::ranges::any_of(bundle.comms, [](const Communicator& comm) { return comm.members_inferred; });
-  BuildComms();
   ranks.resize(bundle.ranks.size());
+  BuildComms();
   exchanges_.resize(bundle.ranks.size());
   std::vector<Standing> standing(WorkerCount(ranks.size()));
   Parallel(ranks.size(), [&](size_t i, size_t worker) { BuildRank(i, &standing[worker]); });
@@ -135,8 +135,11 @@ void Model::BuildComms() {
     first_recorded.push_back(recorded.size());
     recorded.resize(recorded.size() + rank.memberships.size());
     Recorded* const own = recorded.data() + first_recorded.back();
+    const bool open = std::ranges::any_of(rank.threads, [](const auto& t) { return t.group_depth > 0; });
     for (const Op& op : rank.ops) {
       if (op.membership == kNoIndex) continue;
+      if (open && op.state == OpState::kQueued)
+        ranks[first_recorded.size() - 1].queued.push_back(static_cast<uint32_t>(&op - rank.ops.data()));
       if (IsPointToPoint(op.kind)) {
         comms[rank.memberships[op.membership].comm].used_for_p2p = true;
       } else if (IsCollective(op.kind) && op.seq >= 0 && op.state != OpState::kFailed && op.state != OpState::kQueued) {
@@ -318,7 +321,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
     // know ages.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);
-    const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
+    const bool set_back = age == kUnknown && op.enter_ns > 0 && (rank.set_back || rank.captured_ns > 0);
     standing->set_back |= set_back;
     standing->stalled |= bundle.known_stalled || (!set_back && !Young(rank, op));
   }
@@ -527,13 +530,10 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
     if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
   }
   // The counts include operations in a group that is still open, which are not launched.
-  const bool open = std::ranges::any_of(rank.threads, [](const auto& t) { return t.group_depth > 0; });
-  for (size_t i = 0; open && i < rank.ops.size(); ++i) {
+  for (const uint32_t i : ranks[member.rank_index].queued) {
     const Op& op = rank.ops[i];
-    if (op.membership == member.membership && op.kind == kind && op.root_or_peer == peer &&
-        op.state == OpState::kQueued && newest >= op.seq) {
+    if (op.membership == member.membership && op.kind == kind && op.root_or_peer == peer && newest >= op.seq)
       newest = op.seq - 1;
-    }
   }
   return newest;
 }

@@ -83,6 +83,7 @@ struct RankView {
       unit_of_op;  // for Rank::ops indexes from first_in_flight on: index into in_flight; kNoIndex if not in flight
   // For each membership: operation indexes, ascending by sequence number.
   std::vector<std::vector<uint32_t>> collectives;
+  std::vector<uint32_t> queued;                          // indexes of the operations in groups that are still open
   const ring::ThreadSnapshot* thread = nullptr;          // the thread that shows most about the process, or null
   std::shared_ptr<const ring::ThreadSnapshot> by_stack;  // owns `thread` if only stacks show the wait
   std::vector<int64_t>
@@ -189,10 +190,10 @@ class Model {
       for (const uint32_t i : unit.ops) look(bundle.ranks[rank_index].ops[i]);
     }
   }
-  // Returns the time from the operation's entry to the capture of the rank's data. kUnknown if the capture time is
+  // Returns the time from the operation's entry to the capture of the rank's data. kUnknown if one of the two times is
   // unknown, or if a wall clock was set back in between.
   static int64_t Age(const Rank& rank, const Op& op) {
-    if (rank.captured_ns <= 0 || rank.set_back || op.enter_ns < 0) return kUnknown;
+    if (rank.captured_ns <= 0 || rank.set_back || op.enter_ns <= 0) return kUnknown;
     const int64_t age = rank.captured_ns - op.enter_ns;
     return age < 0 && IsFramework(rank) ? kUnknown : std::max<int64_t>(age, 0);
   }

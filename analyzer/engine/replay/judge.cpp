@@ -418,8 +418,9 @@ class Trial {
       if (recorded.blind[p]) blind.push_back(recorded.ranks[p]);
     }
     if (!blind.empty())
-      assumed.push_back(
-          absl::StrCat("the GPU of ", Named(blind), ", about which nothing is recorded, does no other work"));
+      assumed.push_back(absl::StrCat(blind.size() == 1 ? "the GPU of " : "the GPUs of ", Named(blind),
+                                     blind.size() == 1 ? " does no other work (nothing is recorded about it)"
+                                                       : " do no other work (nothing is recorded about them)"));
     for (const Given& other : given) corrected.insert(corrected.end(), other.ranks.begin(), other.ranks.end());
     if (!corrected.empty())
       assumed.push_back(absl::StrCat("the further findings, at ", Named(corrected), ", are corrected as well"));
@@ -428,11 +429,14 @@ class Trial {
       if (!suspects.contains(recorded.ranks[p])) unseen.push_back(recorded.ranks[p]);
     }
     if (by_absence)
-      assumed.push_back(
-          absl::StrCat("calls with ", Named(answer_.suspects), " have the arguments that these, without data, passed"));
+      assumed.push_back(absl::StrCat(Named(answer_.suspects),
+                                     answer_.suspects.size() == 1
+                                         ? " left no data; its calls had the same arguments as its peers' calls"
+                                         : " left no data; their calls had the same arguments as their peers' calls"));
     if (unseen.empty()) return assumed;
     std::sort(unseen.begin(), unseen.end());
-    assumed.push_back(absl::StrCat(Named(unseen), ", without data, made every call that its peers wait for"));
+    assumed.push_back(absl::StrCat(Named(unseen), " left no data, but made every call that ",
+                                   unseen.size() == 1 ? "its" : "their", " peers wait for"));
     return assumed;
   }
 

@@ -391,7 +391,7 @@ TEST(JudgeTest, AssumptionsAboutRanksWithoutDataAreReported) {
   std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank == 6; });
   const Answer answer = Ask(bundle, {.suspects = {5}});
   bool said = false;
-  for (const std::string& assumed : answer.assumed) said |= absl::StrContains(assumed, "rank 6, without data");
+  for (const std::string& assumed : answer.assumed) said |= absl::StrContains(assumed, "rank 6 left no data");
   EXPECT_TRUE(said) << AnswerJson(answer);
 }
 

@@ -190,6 +190,14 @@ TEST(Age, WithoutATimeoutInTheFilesPyTorchsDefaultCounts) {
   }
 }
 
+TEST(Age, AnOperationWithoutAnEntryTimeHasNoAge) {
+  Bundle b = InOperation({60, 60, 60, 60});
+  b.ranks[1].ops[0].enter_ns = 0;
+  EXPECT_EQ(Model::Age(b.ranks[1], b.ranks[1].ops[0]), kUnknown);
+  EXPECT_TRUE(Model(b, {}).stalled);
+  EXPECT_EQ(Analyze(b).verdict(), VERDICT_LATE);
+}
+
 TEST(Age, AnOperationThatAWatchdogGaveUpIsHung) {
   for (const bool given_up : {false, true}) {
     Bundle b = InOperation({60, 60, 60, 60});

@@ -30,19 +30,40 @@ class Numbers {
 
 void Change(Numbers* numbers, Rank* rank) {
   numbers->Change({&rank->captured_ns, &rank->real_minus_mono_ns, &rank->stopped_ns, &rank->time_uncertainty_ns,
-                   &rank->process.ended_mono_ns});
+                   &rank->process.ended_mono_ns, &rank->process.sample_gap_ns, &rank->process.cpu_ns_between_samples,
+                   &rank->process.io_bytes_between_samples});
   for (Membership& m : rank->memberships) {
     numbers->Change({&m.issued, &m.launched, &m.started, &m.completed, &m.p2p_issued, &m.p2p_started, &m.p2p_completed,
                      &m.first_seq, &m.issued_ns, &m.created_ns, &m.ready_ns, &m.ended_ns, &m.lost_records,
                      &m.not_loaded});
     for (PeerCount& peer : m.peers) numbers->Change({&peer.sends, &peer.recvs});
+    for (HashCheckpoint& checkpoint : m.checkpoints) numbers->Change({&checkpoint.seq});
   }
   for (ring::ThreadSnapshot& thread : rank->threads)
     numbers->Change({&thread.since_ns, &thread.group_since_ns, &thread.wait_since_ns, &thread.last_call_ns});
+  for (ring::StreamSnapshot& stream : rank->streams) {
+    for (uint64_t* tickets : {&stream.issued, &stream.started, &stream.completed})
+      numbers->Change({reinterpret_cast<int64_t*>(tickets)});
+  }
+  for (ring::GraphSnapshot& graph : rank->graphs)
+    numbers->Change({&graph.captured_ns, &graph.last_launch_ns, &graph.ended_ns});
   for (Op& op : rank->ops) {
     numbers->Change({&op.seq, &op.count, &op.index, &op.ticket, &op.enter_ns, &op.return_ns, &op.started_ns,
                      &op.completed_ns, &op.record_id, &op.input_elements, &op.output_elements});
   }
+}
+
+TEST(Hostile, NumbersBeyondTheLimitsAreNotRecorded) {
+  Rank rank;
+  rank.streams.emplace_back().completed = UINT64_MAX;
+  rank.graphs.emplace_back().captured_ns = INT64_MAX;
+  rank.memberships.emplace_back().checkpoints = {{INT64_MIN, 1}};
+  rank.process.cpu_ns_between_samples = INT64_MAX;
+  BoundNumbers(&rank);
+  EXPECT_EQ(rank.streams[0].completed, 0u);
+  EXPECT_EQ(rank.graphs[0].captured_ns, 0);
+  EXPECT_EQ(rank.memberships[0].checkpoints[0].seq, kNone);
+  EXPECT_EQ(rank.process.cpu_ns_between_samples, -1);
 }
 
 TEST(Hostile, ArbitraryNumbersAreHarmless) {

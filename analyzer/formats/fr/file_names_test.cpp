@@ -300,6 +300,11 @@ TEST(FrPacked, ATarArchiveContainsDumpsOfAllRanks) {
     EXPECT_THAT(bundle.ranks, SizeIs(::testing::AllOf(::testing::Ge(1), ::testing::Lt(kNamed))));
     EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("the tar archive is damaged, or ends"))));
   }
+  std::string wrong_sum = Gzip(whole);
+  wrong_sum[wrong_sum.size() - 8] ^= 1;
+  const Bundle doubtful = LoadFiles({folder.Write("wrong.tar.gz", wrong_sum)});
+  ExpectEverybody(doubtful);
+  EXPECT_THAT(doubtful.problems, Contains(Field(&Problem::text, HasSubstr("the packed data is damaged"))));
   std::mt19937 random(7);
   for (int round = 0; round < 300; round++) {
     std::string bytes = whole;
@@ -343,6 +348,9 @@ TEST(FrPacked, UnpackingUsesNoMoreMemoryThanItsLimit) {
   int64_t written_ns = 0;
   EXPECT_TRUE(absl::IsResourceExhausted(fr::Gunzip(packed, 33u << 20, &out, &written_ns)));
   EXPECT_LE(out.capacity(), 34u << 20);
+  const std::string stored(3u << 20, 'x');
+  EXPECT_TRUE(absl::IsResourceExhausted(fr::Unzip({.name = "rank_0", .data = stored}, 2u << 20, &out)));
+  EXPECT_EQ(out.size(), 2u << 20);
 }
 
 }  // namespace

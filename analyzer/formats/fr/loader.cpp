@@ -129,10 +129,11 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
   const auto no_room = [&](const std::string& name) {
     if (space->Room() > 0) return false;
     dumps.emplace_back();
-    dumps.back().problems.push_back({.path = name,
-                                     .text = absl::StrCat("not read: the packed files before it already unpack to ",
-                                                          kMostUnpackedBytes >> 30, " GiB; pass fewer files"),
-                                     .like = "too much is packed"});
+    dumps.back().problems.push_back(
+        {.path = name,
+         .text = absl::StrCat("not read: the archives read before this file already unpack to ",
+                              kMostUnpackedBytes >> 30, " GiB; pass fewer files"),
+         .like = "too much is packed"});
     return true;
   };
   const auto report = [&](const absl::Status& damage) {
@@ -149,11 +150,11 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
       read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
     }
   };
-  const auto read_tar = [&](std::string_view tar) {
+  const auto read_tar = [&](std::string_view tar, const absl::Status& unpacked) {
     std::vector<fr::Packed> files;
     const absl::Status damage = fr::FilesInTar(tar, &files);
     read_all(files);
-    report(damage);
+    report(unpacked.ok() ? damage : unpacked);
   };
   if (fr::IsGzip(bytes)) {
     if (no_room(path)) return dumps;
@@ -164,13 +165,13 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
       return dumps;
     }
     const std::string tar = std::exchange(space->unpacked, "");
-    read_tar(tar);
+    read_tar(tar, damage);
   } else if (fr::IsZip(bytes)) {
     const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
     if (files.ok()) read_all(*files);
     report(files.status());
   } else if (fr::IsTar(bytes)) {
-    read_tar(bytes);
+    read_tar(bytes, absl::OkStatus());
   } else {
     read(bytes, path, absl::OkStatus());
   }

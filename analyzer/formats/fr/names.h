@@ -5,12 +5,13 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/model/bundle.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::fr {
 
 // Larger numbers are times or process ids, not ranks.
-constexpr int32_t kMaxRank = (1 << 20) - 1;
+constexpr int32_t kMaxRank = kMaxRanks - 1;
 
 struct OpName {
   // kNone if the name was rejected.

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/text.h"
 #include "analyzer/util/printable.h"
@@ -14,11 +15,6 @@ namespace lockstep::fr {
 namespace {
 
 using ring::CallKind;
-
-uint64_t MixKind(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-  return hash ^ (hash >> 29);
-}
 
 constexpr uint32_t kTooManyGroups = kNoIndex - 1, kGarbledGroup = kNoIndex - 2, kGarbledTypes = kNoIndex - 1;
 
@@ -364,8 +360,7 @@ EntryReader::Shape EntryReader::ReadShape(const Value& sizes) {
   });
   if (work_left_ == 0) return {};
   const std::vector<int64_t>& numbers = scratch_;
-  uint64_t hash = 0x51ed270b;
-  for (int64_t number : numbers) hash = MixKind(hash, static_cast<uint64_t>(number));
+  const uint64_t hash = absl::HashOf(numbers);
   auto same = [&](const KnownShape& known) {
     return known.size == numbers.size() &&
            std::equal(numbers.begin(), numbers.end(), shape_numbers_.begin() + static_cast<ptrdiff_t>(known.first));

@@ -22,6 +22,11 @@ uint32_t Number(std::string_view bytes, size_t at, int size) {
   return value;
 }
 
+absl::Status TooLarge(size_t most) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("unpacks to more than ", most >> 20, " MiB, too large for a Flight Recorder dump"));
+}
+
 // `window` is passed to inflateInit2. There may be several streams in a row, as after `cat a.gz b.gz`.
 absl::Status Inflate(std::string_view bytes, int window, size_t most, std::string* out) {
   // Unpacks in pieces, because a growing string would use up to three times its size.
@@ -46,9 +51,7 @@ absl::Status Inflate(std::string_view bytes, int window, size_t most, std::strin
       result = inflateReset(&stream);
   }
   inflateEnd(&stream);
-  if (out->size() > most)
-    return absl::ResourceExhaustedError(
-        absl::StrCat("unpacks to more than ", most >> 20, " MiB, too large for a Flight Recorder dump"));
+  if (out->size() > most) return TooLarge(most);
   if (result == Z_BUF_ERROR) return absl::DataLossError("the packed data ends early");
   if (result != Z_STREAM_END) return absl::DataLossError("the packed data is damaged");
   return absl::OkStatus();
@@ -139,7 +142,7 @@ absl::Status FilesInTar(std::string_view bytes, std::vector<Packed>* files) {
 absl::Status Unzip(const Packed& file, size_t most, std::string* out) {
   if (file.deflated) return Inflate(file.data, -MAX_WBITS, most, out);
   out->assign(file.data.substr(0, most));
-  return absl::OkStatus();
+  return file.data.size() > most ? TooLarge(most) : absl::OkStatus();
 }
 
 }  // namespace lockstep::fr

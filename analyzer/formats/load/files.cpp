@@ -76,8 +76,12 @@ class Walk {
         EnterFolder(path, depth);
       }
     } else if (S_ISREG(info.st_mode)) {
-      if (found_->files.size() < kMaxFiles && seen_.insert({info.st_dev, info.st_ino}).second)
-        TakeFile(path, depth == 0);
+      if (found_->files.size() < kMaxFiles) {
+        if (seen_.insert({info.st_dev, info.st_ino}).second) TakeFile(path, depth == 0);
+      } else if (!std::exchange(full_, true)) {
+        found_->problems.push_back(
+            {path, -1, absl::StrCat("not read, like all files after it: more than ", kMaxFiles, " files"), -1});
+      }
     } else if (depth == 0) {
       found_->problems.push_back({path, -1, "not a regular file or folder: not read", -1});
     }
@@ -138,6 +142,7 @@ class Walk {
   FoundFiles* found_;
   const std::atomic<bool>* const cancel_;
   std::set<std::pair<dev_t, ino_t>> seen_;
+  bool full_ = false;  // a file was not added, because there are too many
 };
 
 }  // namespace

@@ -27,8 +27,9 @@ struct FoundFiles {
 
 // Searches folders up to eight levels deep, and enters no folder twice. `paths` may be symbolic links. In folders,
 // follows only links from NAME.ring to a ring in a process's memory. Skips Lockstep's own files without data
-// (verdict.json, ..), hidden files, README files and .log files that are not text. Stops adding files after 2^20.
-// Returns NotFound for a path that does not exist, and Cancelled once *cancel (may be null) is true.
+// (verdict.json, ..), hidden files, README files and .log files that are not text. At more than 2^20 files, adds no
+// more and reports a problem. Returns NotFound for a path that does not exist, and Cancelled once *cancel (may be null)
+// is true.
 absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found,
                        const std::atomic<bool>* cancel = nullptr);
 

@@ -155,10 +155,12 @@ class Loader {
       if (fresh) dumps.comms.push_back(logs.comms[ms->comm]);
       ms->comm = at->second;
     };
+    std::map<uint32_t, uint32_t> strings;  // indexes of the logs' strings in the dumps
     const auto intern = [&](uint32_t* text) {
       if (*text == kNoIndex) return;
-      dumps.strings.push_back(logs.strings[*text]);
-      *text = static_cast<uint32_t>(dumps.strings.size() - 1);
+      const auto [at, fresh] = strings.try_emplace(*text, static_cast<uint32_t>(dumps.strings.size()));
+      if (fresh) dumps.strings.push_back(logs.strings[*text]);
+      *text = at->second;
     };
     for (Rank& rank : logs.ranks) {
       if (const auto at = known.find(rank.rank); at != known.end()) {

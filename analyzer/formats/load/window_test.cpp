@@ -192,7 +192,7 @@ TEST_F(LoadWindowTest, AnOldMismatchedCallIsLoadedWithItsNeighbors) {
     const Bundle bundle = Load(limits_);
     EXPECT_LT(bundle.ranks[13].ops.size(), 300u);
     for (int r = 4; r < 8; ++r) EXPECT_NE(Find(bundle.ranks[r], 0, 694), nullptr) << r;
-    EXPECT_THAT(Note(bundle), HasSubstr("differences on 1 communicators"));
+    EXPECT_THAT(Note(bundle), HasSubstr("differences on 1 communicator or pair, and 1 rank whose"));
     const Verdict verdict = Analyze(bundle);
     ASSERT_GE(verdict.findings_size(), 1);
     EXPECT_EQ(verdict.findings(0).kind(), MISMATCH_COUNT);

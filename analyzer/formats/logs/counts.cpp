@@ -153,8 +153,9 @@ void AddRank(Member member, int64_t count, int64_t least, const Reported& last, 
 }
 
 std::string Named(const RasRank& rank, int32_t size) {
-  return absl::StrCat("rank ", rank.rank, size > 0 ? absl::StrCat(" of its ", size) : " of it", " (GPU ", rank.gpu,
-                      ", process ", rank.pid, " on ", rank.host, ")");
+  return absl::StrCat("rank ", rank.rank, size > 0 ? absl::StrCat(" of its ", size) : " of it", " (",
+                      rank.gpu >= 0 ? absl::StrCat("GPU ", rank.gpu, ", ") : "", "process ", rank.pid, " on ",
+                      rank.host, ")");
 }
 
 // Returns "rank 5 of its 8 (GPU 13, process 4013 on host1)": the first listed rank among those that launched the

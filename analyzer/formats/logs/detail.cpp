@@ -57,8 +57,7 @@ class Members {
   void Add(const Said<FingerprintLine>& said, int32_t file_rank) {
     of_job_ |= said.what.of_job;
     const int32_t member = said.what.own;
-    int32_t rank = said.who.rank;
-    for (const int32_t other : {said.who.task, file_rank}) rank = rank < 0 ? other : rank;
+    const int32_t rank = FirstKnown({said.who.rank, said.who.task, file_rank});
     // A rank in the job is never smaller than its number on the host.
     unclear_ |= rank < 0 && member < said.who.local;
     whole_ &= rank < 0 || rank == member;

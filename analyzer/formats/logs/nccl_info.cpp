@@ -24,8 +24,6 @@ std::optional<uint64_t> HexBehind(std::string_view text, std::string_view key) {
   return value;
 }
 
-int32_t SmallBehind(std::string_view text, std::string_view key) { return RankBehind(text, key); }
-
 }  // namespace
 
 std::optional<NcclPlace> ParseNcclPlace(std::string_view line) {
@@ -63,16 +61,16 @@ std::optional<NcclCall> ParseNcclCall(std::string_view text) {
   text = text.substr(colon);
   const std::optional<uint64_t> op_count = HexBehind(text, "opCount "), comm = HexBehind(text, " comm ");
   const std::optional<int64_t> count = NumberBehind(text, " count ");
-  out.size = std::max(SmallBehind(text, "nranks="), 0);
+  out.size = std::max(RankBehind(text, "nranks="), 0);
   const bool known = ring::IsCollective(out.kind) || ring::IsPointToPoint(out.kind);
   if (!known || !op_count || !comm || !count || *count < 0 || out.size <= 0) return std::nullopt;
   out.op_count = *op_count;
   out.comm = *comm;
   out.count = std::min(*count, fr::kMaxCounter);
-  out.datatype = SmallBehind(text, " datatype ");
-  out.reduction = SmallBehind(text, " op ");
-  out.root = SmallBehind(text, " root ");
-  out.global_rank = SmallBehind(text, " globalrank ");
+  out.datatype = RankBehind(text, " datatype ");
+  out.reduction = RankBehind(text, " op ");
+  out.root = RankBehind(text, " root ");
+  out.global_rank = RankBehind(text, " globalrank ");
   return out;
 }
 
@@ -93,8 +91,8 @@ std::optional<NcclInit> ParseNcclInit(std::string_view text) {
   }
   text = text.substr(at);
   const std::optional<uint64_t> comm = HexBehind(text, "comm ");
-  out.rank = SmallBehind(text, " rank ");
-  out.size = SmallBehind(text, " nranks ");
+  out.rank = RankBehind(text, " rank ");
+  out.size = RankBehind(text, " nranks ");
   if (!comm || out.rank < 0 || out.size <= 0 || out.rank >= out.size) return std::nullopt;
   out.comm = *comm;
   out.id = HexBehind(text, " commId ").value_or(0);
@@ -103,7 +101,7 @@ std::optional<NcclInit> ParseNcclInit(std::string_view text) {
     out.pci = PciAddress(
         absl::StrFormat("%x:%x:%x.%x", *bus >> 20 & 0xffff, *bus >> 12 & 0xff, *bus >> 4 & 0xff, *bus & 0xf));
   out.parent = HexBehind(text, " parent ").value_or(0);
-  out.ordinal = std::max(SmallBehind(text, " splitCount "), SmallBehind(text, " childCount "));
+  out.ordinal = std::max(RankBehind(text, " splitCount "), RankBehind(text, " childCount "));
   out.ordinal = std::max<int64_t>(out.ordinal, 0);
   out.color = NumberBehind(text, " color ").value_or(0);
   if (text.find("Init START") != std::string_view::npos) out.what = NcclInit::What::kBegun;

@@ -203,8 +203,11 @@ class Reader {
     }
     if (Holds(line.text, " work") || Holds(line.text, "collective ")) {
       if (auto said = ParseWatchdog(line.text)) {
-        Keep(std::move(*said), who, number, kMostLines, &facts_.watchdog);
-        last_said_[who.rank] = facts_.watchdog.size() - 1;
+        if (Keep(std::move(*said), who, number, kMostLines, &facts_.watchdog)) {
+          last_said_[who.rank] = facts_.watchdog.size() - 1;
+        } else {
+          last_said_.erase(who.rank);
+        }
       }
     }
     if (Holds(line.text, "monitoredBarrier") || Holds(line.text, "] started ") || Holds(line.text, " collective #") ||
@@ -221,13 +224,15 @@ class Reader {
     }
   }
 
+  // Returns false if the limit is reached.
   template <typename What>
-  void Keep(What what, Speaker who, int64_t number, size_t most, std::vector<Said<What>>* out) {
-    if (out->size() < most) {
-      out->push_back({std::move(what), who, number});
-    } else {
+  bool Keep(What what, Speaker who, int64_t number, size_t most, std::vector<Said<What>>* out) {
+    if (out->size() >= most) {
       facts_.cut = true;
+      return false;
     }
+    out->push_back({std::move(what), who, number});
+    return true;
   }
 
   // Uses the innermost line that is not PyTorch's own, otherwise the innermost one. Returns false if the trace has

@@ -31,8 +31,7 @@ void ReportMonitors(const std::vector<FileFacts>& files, Ranks* ranks) {
   for (const FileFacts& file : files) {
     for (const auto& line : file.monitors) {
       Of& of = said[line.what.what];
-      int32_t rank = line.who.rank;
-      for (const int32_t other : {line.what.rank_of_whole, line.who.task, file.rank}) rank = rank < 0 ? other : rank;
+      const int32_t rank = FirstKnown({line.who.rank, line.what.rank_of_whole, line.who.task, file.rank});
       if (rank >= 0) of.ranks.insert(rank);
       if (of.path == nullptr) of.path = &file.path;
       of.seconds = std::max(of.seconds, line.what.seconds);
@@ -138,7 +137,7 @@ void ReportNotices(const std::vector<FileFacts>& files, Ranks* ranks) {
         continue;
       Of& to = said[{what.of_others, what.by, what.text}];
       if (to.path == nullptr) to.path = &file.path;
-      const int32_t rank = who.rank >= 0 ? who.rank : who.task >= 0 ? who.task : file.rank;
+      const int32_t rank = FirstKnown({who.rank, who.task, file.rank});
       if (rank >= 0 && what.by != Notice::By::kKernel && what.by != Notice::By::kScheduler) {
         to.ranks.insert(rank);
         continue;

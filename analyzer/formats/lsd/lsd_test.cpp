@@ -22,6 +22,7 @@
 #include "analyzer/formats/lsd/reader.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/merge.h"
+#include "recorder/ring/layout.h"
 #include "tests/support/files.h"
 #include "tests/support/page_bytes.h"
 
@@ -466,7 +467,12 @@ TEST_F(LsdTest, CommunicatorsInAnyOrderKeepTheirOperations) {
     op.thread = 0;
     op.index = c;
     rank.ops.push_back(op);
+    NetworkOp network;
+    network.membership = c;
+    network.seq = op.seq;
+    rank.network.push_back(network);
   }
+  rank.network.emplace_back().membership = 7;  // no communicator
   ASSERT_TRUE(WriteLsd(b, {0}, {}, Path("node.lsd")).ok());
   const std::string file = support::ReadFile(Path("node.lsd"));
   std::vector<std::string> others, entries;
@@ -494,6 +500,16 @@ TEST_F(LsdTest, CommunicatorsInAnyOrderKeepTheirOperations) {
     for (const Op& op : read.ranks[0].ops) {
       EXPECT_EQ(read.comms[read.ranks[0].memberships[op.membership].comm].id,
                 absl::StrCat("00000000000000a", op.seq - 100));
+    }
+    ASSERT_EQ(read.ranks[0].network.size(), 5u);
+    for (const NetworkOp& op : read.ranks[0].network) {
+      if (op.seq == kUnknown) {
+        EXPECT_EQ(op.membership, kNoIndex);
+      } else {
+        ASSERT_LT(op.membership, 4u);
+        EXPECT_EQ(read.comms[read.ranks[0].memberships[op.membership].comm].id,
+                  absl::StrCat("00000000000000a", op.seq - 100));
+      }
     }
   } while (std::next_permutation(order.begin(), order.end()));
 }
@@ -719,6 +735,10 @@ TEST_F(LsdTest, UnpackedSizesAreBoundedBeforeUnpacking) {
   ASSERT_TRUE(Load(Path("bomb.lsd"), &after).ok());
   EXPECT_TRUE(after.ranks[0].ops.empty());
   EXPECT_EQ(after.problems.size(), 1u);
+}
+
+TEST_F(LsdTest, TheLargestRingsOfANodeFitIntoAFile) {
+  EXPECT_GE(kLsdMaxFileOps, 16 * ring::kMaxFileBytes / sizeof(ring::OpSlot));
 }
 
 TEST_F(LsdTest, AFileThatIsNotADumpIsAnError) {

@@ -427,6 +427,7 @@ void LsdFile::Load(int fd, const std::vector<LsdPlan>& plans, LsdWorkspace* work
       thread.comm = Place(read, thread.comm);
       if (thread.wait_stream >= rank.streams.size()) thread.wait_stream = kNoIndex;
     }
+    for (NetworkOp& op : rank.network) op.membership = Place(read, op.membership);
     for (ring::GraphSnapshot& graph : rank.graphs) {
       if (graph.stream >= rank.streams.size()) graph.stream = kNoIndex;
     }

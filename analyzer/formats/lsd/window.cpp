@@ -405,8 +405,11 @@ class Chooser {
       choice_.note += "no differences";
       return;
     }
-    absl::StrAppend(&choice_.note, "differences on ", differing_, " communicators or pairs, and ", odd_ranks_,
-                    " ranks whose program differs from most in their role, were loaded too");
+    absl::StrAppend(&choice_.note, "differences on ", differing_,
+                    differing_ == 1 ? " communicator or pair" : " communicators or pairs", ", and ", odd_ranks_,
+                    odd_ranks_ == 1 ? " rank whose program differs from most in its role"
+                                    : " ranks whose program differs from most in their role",
+                    ", were loaded too");
     if (short_) choice_.note += ", up to the limit on loaded operations";
   }
 

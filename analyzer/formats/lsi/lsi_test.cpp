@@ -347,7 +347,8 @@ TEST_F(IndexTest, AnUnfinishedIndexLeavesNothing) {
     auto writer = IndexWriter::Create(b, operations, 0, Path("index.lsi"));
     ASSERT_TRUE(writer.ok());
     ASSERT_TRUE((*writer)->AddRank(0, b.ranks[0].ops).ok());
-    EXPECT_FALSE((*writer)->AddRank(0, b.ranks[0].ops).ok());
+    EXPECT_THAT(std::string((*writer)->AddRank(0, b.ranks[0].ops).message()), HasSubstr("was added before"));
+    EXPECT_THAT(std::string((*writer)->AddRank(b.ranks.size(), {}).message()), HasSubstr("no rank at index"));
     if (b.ranks.size() > 1) {
       EXPECT_FALSE((*writer)->Commit().ok());
     }
@@ -369,6 +370,10 @@ TEST_F(IndexTest, TheFingerprintDependsOnTheDumps) {
   WriteIndexFile(Path("b.lsd"), "two");
   EXPECT_NE(FingerprintSources({folder_.string()}), first);
   fs::remove(Path("b.lsd"));
+  EXPECT_EQ(FingerprintSources({folder_.string()}), first);
+  WriteIndexFile(Path("rank0.log"), "a log, which may show how a rank ended");
+  EXPECT_NE(FingerprintSources({folder_.string()}), first);
+  fs::remove(Path("rank0.log"));
   EXPECT_EQ(FingerprintSources({folder_.string()}), first);
   WriteIndexFile(Path("a.lsd"), "longer");
   EXPECT_NE(FingerprintSources({folder_.string()}), first);

@@ -184,7 +184,8 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
   for (size_t i = 0; i < memberships_.size(); ++i) {
     const IndexMembership& m = memberships_[i];
     if (m.comm >= comms_.size() || m.seq_base < 0 || m.seq_base > INT64_MAX - kIndexNoSeq) {
-      return Damaged(path, at(IndexSection::kMemberships, i), "a member rank that the communicator does not have");
+      return Damaged(path, at(IndexSection::kMemberships, i),
+                     "a membership's communicator or base number is out of range");
     }
   }
   for (size_t i = 0; i < ranks_.size(); ++i) {

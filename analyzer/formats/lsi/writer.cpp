@@ -30,8 +30,7 @@ constexpr int kDeepest = 8;  // as deep as the search for files
 
 bool Derived(std::string_view name) {
   return name == "index.lsi" || name == "report.html" || name == "explore.html" || name.substr(0, 8) == "verdict." ||
-         name.substr(0, 1) == "." || name.substr(0, 6) == "README" || name.ends_with(".log") ||
-         name.ends_with(".notes.json");
+         name.substr(0, 1) == "." || name.substr(0, 6) == "README" || name.ends_with(".notes.json");
 }
 
 uint64_t OneFile(std::string_view name, const struct stat& st) {
@@ -329,7 +328,8 @@ absl::StatusOr<std::unique_ptr<IndexWriter>> IndexWriter::Create(const Bundle& f
   for (const Rank& rank : frame.ranks) {
     for (const Membership& m : rank.memberships) {
       if (m.comm >= frame.comms.size())
-        return absl::InvalidArgumentError(absl::StrCat("rank ", rank.rank, " is in no communicator"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("rank ", rank.rank, " refers to a communicator that does not exist"));
     }
   }
   auto impl = std::make_unique<Impl>(frame, path);
@@ -355,7 +355,11 @@ IndexWriter::IndexWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 IndexWriter::~IndexWriter() = default;
 
 absl::Status IndexWriter::AddRank(size_t rank_index, const std::vector<Op>& ops) {
-  if (rank_index >= impl_->ranks.size() || impl_->added[rank_index] || ops.size() != impl_->ranks[rank_index].ops) {
+  if (rank_index >= impl_->ranks.size())
+    return absl::InvalidArgumentError(absl::StrCat("no rank at index ", rank_index));
+  if (impl_->added[rank_index])
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_index, " was added before"));
+  if (ops.size() != impl_->ranks[rank_index].ops) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", rank_index, " got ", ops.size(), " operations, which is not the number declared for it"));
   }

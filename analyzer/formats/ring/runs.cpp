@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/parts.h"
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/time_text.h"
 
@@ -47,12 +47,7 @@ void Take(const RunPart& from, RunPart* to) {
 }  // namespace
 
 void NameRuns(std::vector<RingInput>* rings) {
-  std::vector<size_t> root(rings->size());
-  std::iota(root.begin(), root.end(), size_t{0});
-  const auto find = [&](size_t i) {
-    while (root[i] != i) i = root[i] = root[root[i]];
-    return i;
-  };
+  Parts same(rings->size());
   std::map<uint64_t, size_t> first_with;
   const auto counts = [](const RingInput& ring) {
     return ring.snapshot.process.job == kNoName && !ring.snapshot.comms.empty();
@@ -60,7 +55,7 @@ void NameRuns(std::vector<RingInput>* rings) {
   for (size_t i = 0; i < rings->size(); ++i) {
     if (!counts((*rings)[i])) continue;
     for (const ring::CommSnapshot& comm : (*rings)[i].snapshot.comms) {
-      if (comm.id != 0) root[find(i)] = find(first_with.try_emplace(comm.id, i).first->second);
+      if (comm.id != 0) same.Join(first_with.try_emplace(comm.id, i).first->second, i);
     }
   }
   std::map<size_t, RunPart> parts;
@@ -68,7 +63,7 @@ void NameRuns(std::vector<RingInput>* rings) {
     const RingInput& ring = (*rings)[i];
     if (!counts(ring)) continue;
     const ring::ProcessInfo& process = ring.snapshot.process;
-    RunPart& part = parts[find(i)];
+    RunPart& part = parts[same.Find(i)];
     if (part.rings.empty() || process.created_real_ns < part.began_ns) part.began_ns = process.created_real_ns;
     part.rings.push_back(i);
     if (process.rank >= 0) part.ranks.insert(process.rank);

@@ -289,7 +289,6 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
                   Escaped(comm.name.empty() ? comm.id : comm.name, 100), "</b> <span class=\"soft\">", comm.size,
                   " members", panel.marked >= 0 ? absl::StrCat(", at issue #", panel.marked) : "",
                   "</span></summary>\n<div class=\"key\">");
-  std::set<std::string> told;
   for (Cell cell : used) {
     const CellStyle& style = kCells[static_cast<size_t>(cell)];
     absl::StrAppend(out, "<span><i class=\"s s-", style.style, "\">", style.glyph, "</i>", style.text, "</span>");
@@ -402,7 +401,7 @@ void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::ve
     absl::StrAppend(&body, "</ul></details>\n");
   }
   if (body.empty()) return;
-  OpenSection("calls", "Last calls, in program order", out);
+  OpenSection("calls", "Last calls", out);
   absl::StrAppend(out, body, "</section>\n");
 }
 

@@ -115,6 +115,11 @@ void Server::Answer() {
   }
 }
 
+bool Server::HasRoom() const {
+  return connections_.size() < limits_.connections ||
+         std::any_of(connections_.begin(), connections_.end(), [](const auto& one) { return one->Yields(); });
+}
+
 bool Server::MakeRoom(const std::string* peer) {
   const auto oldest = std::find_if(connections_.begin(), connections_.end(), [&](const auto& one) {
     return one->Yields() && (peer == nullptr || one->peer == *peer);
@@ -125,7 +130,7 @@ bool Server::MakeRoom(const std::string* peer) {
 }
 
 void Server::AcceptAll() {
-  for (int accepted = 0; accepted < kWaiting; ++accepted) {
+  for (int accepted = 0; accepted < kWaiting && HasRoom(); ++accepted) {
     sockaddr_storage from{};
     socklen_t length = sizeof from;
     UniqueFd fd(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -139,7 +144,7 @@ void Server::AcceptAll() {
                                        [&](const auto& one) { return one->peer == connection->peer; });
     const bool crowded = encrypt_ && static_cast<size_t>(of_peer) >= limits_.of_one_peer;
     if (crowded && !MakeRoom(&connection->peer)) continue;
-    if (connections_.size() >= limits_.connections && !MakeRoom(nullptr)) continue;
+    if (connections_.size() >= limits_.connections) MakeRoom(nullptr);
     connection->stream = encrypt_ ? encrypt_(fd.get()) : PlainStream(fd.get());
     if (connection->stream == nullptr) continue;
     connection->fd = std::move(fd);
@@ -152,16 +157,13 @@ void Server::Move() {
   std::vector<pollfd> ready;
   while (!ending_) {
     ready.clear();
-    const bool room =
-        connections_.size() < limits_.connections ||
-        std::any_of(connections_.begin(), connections_.end(), [](const auto& one) { return one->Yields(); });
     ready.push_back({wake_.get(), POLLIN, 0});
-    ready.push_back({room ? listener_.get() : -1, POLLIN, 0});
+    ready.push_back({HasRoom() ? listener_.get() : -1, POLLIN, 0});
     for (const auto& one : connections_)
       ready.push_back({one->phase == Connection::Phase::kAnswer ? -1 : one->fd.get(), one->waits_for, 0});
     if (poll(ready.data(), ready.size(), connections_.empty() ? -1 : static_cast<int>(kLook / kMs)) < 0 &&
         errno != EINTR)
-      return;
+      poll(nullptr, 0, 10);  // e.g. no memory
     wake_.Drain();
     const int64_t now = MonotonicNs();
     size_t kept = 0;

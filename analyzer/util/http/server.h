@@ -51,6 +51,8 @@ class Server {
   Server(UniqueFd listener, uint16_t port, Handler handler, Encrypt encrypt, const ServerLimits& limits);
   void Move();
   void AcceptAll();
+  // Whether a new connection has room, or another one may be closed for it.
+  bool HasRoom() const;
   // Closes the oldest connection that may be closed (Connection::Yields), of this client or, if null, of any. Returns
   // false if there is none.
   bool MakeRoom(const std::string* peer);

@@ -462,9 +462,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
   *incident.mutable_verdict() = verdict;
   incident.set_text(VerdictText(verdict, *bundle));
   incident.set_whole(missing.empty());
-  MergedStacks stacks;
-  std::string why;
-  if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
+  const MergedStacks stacks = StacksOf(folder);
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
   result.Update(WriteVerdictFiles(*state, ReportText(verdict, *bundle), ReportJson(verdict), true, missing));
   // All files are written, so no user waits for the archive. Its answer, if one arrives, is added to the files.

@@ -3,7 +3,7 @@ import { Runs, StackFrames, Stack, WaitClass, RankColumns, CallFile, File, GridF
 import { Grid } from "./lanes";
 
 const PYTHON = 1; // StackFrame.Kind
-const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // requested calls; above this number, all earlier ones are dropped
+const ROWS_AT_ONCE = 16, MOST_CALLS = 4_000_000; // requested calls; above this number, the earliest ones are dropped
 
 function joined<T extends Uint8Array | Uint16Array | Uint32Array | Int32Array>(first: T, second: T): T {
   if (!first.length) return second;
@@ -126,10 +126,19 @@ export class Incident {
     this.asking = false;
   }
 
+  // Keeps the newest half of the calls. Rows that are in sight are requested again if necessary.
   private forget(): void {
-    for (const column of [this.firstCall, this.endCall, this.here]) column.fill(0);
-    this.membership = new Uint16Array(0); this.kind = new Uint8Array(0); this.state = new Uint8Array(0);
-    this.seq = new Int32Array(0); this.peer = new Int32Array(0); this.begin = new Uint32Array(0); this.end = new Uint32Array(0); this.site = new Uint32Array(0);
+    const least = this.seq.length - MOST_CALLS / 2;
+    let cut = this.seq.length;
+    for (const first of this.firstCall) if (first >= least) cut = Math.min(cut, first);
+    for (let row = 0; row < this.rows; row++) {
+      const kept = this.firstCall[row] >= cut;
+      this.firstCall[row] -= kept ? cut : this.firstCall[row];
+      this.endCall[row] -= kept ? cut : this.endCall[row];
+      if (!kept) this.here[row] = 0;
+    }
+    this.membership = this.membership.slice(cut); this.kind = this.kind.slice(cut); this.state = this.state.slice(cut); this.seq = this.seq.slice(cut);
+    this.peer = this.peer.slice(cut); this.begin = this.begin.slice(cut); this.end = this.end.slice(cut); this.site = this.site.slice(cut);
   }
 
   private async fetched<T>(path: string): Promise<T | null> {

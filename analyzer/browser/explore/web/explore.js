@@ -201,17 +201,28 @@
       }
       this.asking = false;
     }
+    // Keeps the newest half of the calls. Rows that are in sight are requested again if necessary.
     forget() {
-      for (const column of [this.firstCall, this.endCall, this.here])
-        column.fill(0);
-      this.membership = new Uint16Array(0);
-      this.kind = new Uint8Array(0);
-      this.state = new Uint8Array(0);
-      this.seq = new Int32Array(0);
-      this.peer = new Int32Array(0);
-      this.begin = new Uint32Array(0);
-      this.end = new Uint32Array(0);
-      this.site = new Uint32Array(0);
+      const least = this.seq.length - MOST_CALLS / 2;
+      let cut = this.seq.length;
+      for (const first of this.firstCall)
+        if (first >= least)
+          cut = Math.min(cut, first);
+      for (let row = 0; row < this.rows; row++) {
+        const kept = this.firstCall[row] >= cut;
+        this.firstCall[row] -= kept ? cut : this.firstCall[row];
+        this.endCall[row] -= kept ? cut : this.endCall[row];
+        if (!kept)
+          this.here[row] = 0;
+      }
+      this.membership = this.membership.slice(cut);
+      this.kind = this.kind.slice(cut);
+      this.state = this.state.slice(cut);
+      this.seq = this.seq.slice(cut);
+      this.peer = this.peer.slice(cut);
+      this.begin = this.begin.slice(cut);
+      this.end = this.end.slice(cut);
+      this.site = this.site.slice(cut);
     }
     async fetched(path) {
       try {
