@@ -490,7 +490,7 @@ void WatchedJob::Judge(bool all) {
 void WatchedJob::Run(int64_t until, bool stop) {
   until += now_;
   while (now_ < until) {
-    // The agents look ten times a second. If nothing is late, looking once a second gives the same result faster.
+    // The simulated agents look ten times a second. If nothing is late, once a second gives the same result faster.
     const bool alert = detector_.level() != Level::kMoving || detector_.LongestWait(now_) > 2 * kSecond ||
                        !plan_.marks || now_ - last_progress_ > 2 * kSecond || plan_.step_ns < kSecond;
     now_ += alert ? 100 * kMs : kSecond;
