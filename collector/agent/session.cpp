@@ -430,7 +430,7 @@ void AgentSession::LookAtJob(int64_t mono_ns, size_t index, Job* job) {
     if (sight.process != nullptr) job->quiet.AddWait(sight.digest->threads, *sight.process, &views.back());
   }
   for (const LateEvent& event : job->lateness.Observe(mono_ns, views)) TellLate(*job, ranks, event);
-  job->progress.Observe(mono_ns, rings);
+  job->progress.Observe(rings);
   source_->Inspect(index, job->quiet.Due(mono_ns, views, job->lateness));
 }
 

@@ -345,7 +345,7 @@ void WatchedJob::Look(int number) {
     host.sampled_ns = now_;
     for (int rank = first; rank < first + plan_.ranks_a_host; ++rank) Watch(rank);
   }
-  host.progress.Observe(local, ring_views);
+  host.progress.Observe(ring_views);
   if (now_ < host.next_beat) return;
   host.next_beat = now_ + kSecond;
   host.heard_ns = now_;

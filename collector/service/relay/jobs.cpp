@@ -40,7 +40,7 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
     if (entry->job == ours) return;
     const bool moved = !entry->job.empty();
     if (const auto before = jobs_.find(entry->job); before != jobs_.end())
-      before->second->progress.Forget(one->number, now_);
+      before->second->progress.Forget(one->number);
     entry->job = ours;
     if (ours.empty()) return;
     if (jobs_.count(ours) == 0) {
@@ -107,7 +107,7 @@ void Relay::Leave(Child* child, const std::string& said) {
   child->jobs.erase(entry);
   const auto job = jobs_.find(key);
   if (job == jobs_.end()) return;
-  job->second->progress.Forget(child->number, now_);
+  job->second->progress.Forget(child->number);
   if (Spoken(key)) return;
   TellOver(job->second->identity);
   jobs_.erase(job);
