@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   __nss_configure_lookup("hosts", "files dns");
   for (const char* database : {"passwd", "group", "services", "protocols", "networks"})
     __nss_configure_lookup(database, "files");
-  lockstep::HoldsEveryVerb();
+  lockstep::DeclareEveryVerb();
   return lockstep::Front(argc, argv,
                          {{"agent", lockstep_agent_main},
                           {"analyze", lockstep_analyze_main},

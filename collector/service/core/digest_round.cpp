@@ -218,7 +218,7 @@ void DigestRound::Analyse(const Facts& facts) {
   options_.late_after_ns = facts.late_after_ns;
   const int64_t still = facts.stalled_ns > 0
                             ? facts.stalled_ns
-                            : StandsStill(bundle_, [this](int32_t rank) { return MotionOfRank(rank); });
+                            : TimeWithoutProgress(bundle_, [this](int32_t rank) { return MotionOfRank(rank); });
   bundle_.known_stalled = still >= facts.dead_settle_ns;
   bundle_.stalled_ns = bundle_.known_stalled ? still : 0;
   verdict_ = Analyze(bundle_, options_);

@@ -103,8 +103,8 @@ Job* JobTable::JobOf(const wire::Received& received, const Heartbeat& heartbeat,
     if (beat.size() >= 0) comms.push_back(beat.id());
   }
   std::vector<Namesakes::Move> moves;
-  const int number = family.sorted.Say(sender.key, Ranks::FromOrNone(heartbeat.alive()),
-                                       Ranks::FromOrNone(heartbeat.ended()), comms, &moves);
+  const int number = family.sorted.Report(sender.key, Ranks::FromOrNone(heartbeat.alive()),
+                                          Ranks::FromOrNone(heartbeat.ended()), comms, &moves);
   Family::Heard& heard = family.heard[sender.key];
   heard.sender = sender;
   heard.ns = shared_.now;
