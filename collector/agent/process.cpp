@@ -319,7 +319,7 @@ class AgentProcess {
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
     if (own_collector_ != nullptr) own_collector_->End(2 * kSecond);
     Log(absl::StrCat("exiting; ", spool_->held(), " chunks are still in the spool"));
-    if (!place_folder_.empty()) RemoveCollectorPlace(place_folder_, options_.collectors[0]);
+    if (!place_folder_.empty()) RemoveCollectorPlace(place_folder_, options_.collectors.back());
   }
 
   void Publish() {
