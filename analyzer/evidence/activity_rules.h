@@ -1,4 +1,4 @@
-// Names in stacks and open files that reveal what a process is doing. All are from public software, so redaction
+// Names in stacks and open files, and amounts of work, that reveal what a process is doing. All are from public software, so redaction
 // (analyzer/evidence/redact.h) keeps them.
 #pragma once
 
@@ -22,6 +22,10 @@ enum class Stall : uint8_t {
 }  // namespace lockstep
 
 namespace lockstep::activity {
+
+// A process that uses no more than this is idle. Monitoring threads use a little CPU and I/O.
+inline constexpr double kIdleCpuShare = 0.05;
+inline constexpr double kIdleBytesPerSecond = 4096;
 
 struct Rule {
   absl::string_view part;

@@ -413,6 +413,14 @@ TEST_F(AgentVerbTest, TwoSimultaneousJobsStaySeparate) {
   }));
 }
 
+TEST_F(AgentVerbTest, BehindARelayItAlsoRemovesTheFileThatNamesTheCollector) {
+  const pid_t agent = StartAgent({"--collector", "ipc://" + folder_ + "/relay.sock," + collector_->endpoint()});
+  ASSERT_TRUE(collector_->Until([&] { return ReadCollectorPlace(folder_ + "/run").ok(); }));
+  EXPECT_EQ(ReadCollectorPlace(folder_ + "/run")->endpoint, collector_->endpoint());
+  End(agent, SIGTERM);
+  EXPECT_FALSE(ReadCollectorPlace(folder_ + "/run").ok());
+}
+
 TEST_F(AgentVerbTest, RingsAreSavedWithoutACollector) {
   StartAgent({"--collector", "ipc://" + folder_ + "/nobody.sock"});
   const std::vector<pid_t> ranks = StartJob(2, "alone", {"--tp", "2", "--pp", "1", "--dp", "1", "--steps", "100000"});

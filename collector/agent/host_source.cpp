@@ -297,7 +297,7 @@ void HostSource::Sort(Ring* ring) {
   Ranks alive, ended;
   if (ring->rank >= 0) (ring->alive ? alive : ended).Add(ring->rank);
   std::vector<Namesakes::Move> moves;
-  const int life = namesakes_[ring->base].Say(absl::StrCat(ring->key), alive, ended, comms, &moves);
+  const int life = namesakes_[ring->base].Report(absl::StrCat(ring->key), alive, ended, comms, &moves);
   const auto put = [this](Ring* one, int number) {
     Job* const job = number == Namesakes::kUndecided ? nullptr : JobOf(one->base, number);
     if (job != nullptr && job != one->job && number > 0) {
@@ -512,7 +512,7 @@ void HostSource::LookAtUser(int64_t mono_ns, bool sample, const std::vector<Ring
   for (size_t i = 0; i < rings.size(); ++i) {
     Ring* const ring = rings[(begin + i) % rings.size()];
     user->next_ring = ring->key;
-    if (!user->share.LookGoesOn()) break;
+    if (!user->share.MayContinueLook()) break;
     user->share.Look([&] {
       if (!LookAt(mono_ns, sample, ring)) gone->push_back(ring->key);
     });

@@ -449,5 +449,35 @@ TEST_F(HostSourceTest, EvidenceAndWholeRingsComeForTheRequestedRanks) {
   EXPECT_EQ(spool_->counters().files_put, 2u);
 }
 
+TEST_F(HostSourceTest, RequestsAboveTheLimitAreAnsweredWithTheReason) {
+  TestRank a(Path("a"), {.rank = 0});
+  Adopt("a");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 1; }));
+  CollectRequest request;
+  for (int i = 0; i <= 256; ++i) {
+    request = Request(CollectRequest::EVIDENCE);
+    Ranks({0}).To(request.mutable_merged());
+    source_->Gather(request);
+  }
+  HostEvidence evidence;
+  ASSERT_TRUE(source_->NextEvidence(&evidence));
+  EXPECT_EQ(evidence.request(), request.request());
+  EXPECT_THAT(evidence.problem(), HasSubstr("no evidence from node1 yet: 256 processes"));
+  EXPECT_FALSE(evidence.last()) << "the collector must ask again";
+  for (int i = 0; i < 256; ++i) {
+    ASSERT_TRUE(Wait([&] { return source_->NextEvidence(&evidence); }));
+    EXPECT_EQ(evidence.problem(), "");
+  }
+  source_->Gather(request);
+  ASSERT_TRUE(Wait([&] { return source_->NextEvidence(&evidence); }));
+  EXPECT_EQ(evidence.request(), request.request());
+  EXPECT_EQ(evidence.reports_size(), 1);
+  EXPECT_TRUE(evidence.last());
+  for (int i = 0; i <= 256; ++i) source_->Gather(Request(CollectRequest::EVERYTHING));
+  ASSERT_TRUE(source_->NextEvidence(&evidence));
+  EXPECT_EQ(evidence.request(), requests_);
+  EXPECT_THAT(evidence.problem(), HasSubstr("no rings from node1: too many"));
+}
+
 }  // namespace
 }  // namespace lockstep

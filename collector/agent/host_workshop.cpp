@@ -28,7 +28,7 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostOrders = 256;                   // maximum number of waiting processes, and of waiting dumps
+constexpr size_t kMostOrders = 256;                   // with this many processes or dumps waiting, no more are accepted
 constexpr size_t kMostDumpBytes = size_t{512} << 20;  // maximum memory for the rings of one dump
 constexpr size_t kMostExamined = size_t{32} << 20, kExaminedPart = size_t{1} << 20;
 constexpr int64_t kExamineLimit = 30 * kSecond;
@@ -50,10 +50,10 @@ HostEvidence HostWorkshop::Envelope(const CollectRequest& request) const {
   return evidence;
 }
 
-void HostWorkshop::AnswerNothing(const CollectRequest& request, const char* problem) {
+void HostWorkshop::AnswerNothing(const CollectRequest& request, std::string problem, bool last) {
   ready_.push_back(Envelope(request));
-  ready_.back().set_problem(problem);
-  ready_.back().set_last(true);
+  ready_.back().set_problem(std::move(problem));
+  ready_.back().set_last(last);
   finished_.Push([](int64_t) {});  // wakes the owner
 }
 
@@ -61,25 +61,29 @@ void HostWorkshop::Take(WorkOrder taken) {
   if (taken.request.phase() == CollectRequest::EXAMINE) return Examine(taken.request);
   const auto order = std::make_shared<const WorkOrder>(std::move(taken));
   const CollectRequest& request = order->request;
-  if (request.phase() == CollectRequest::EVIDENCE && !open_.contains(request.request())) {
-    Open& open = open_[request.request()];
-    open.request = request;
-    for (const WorkRing& ring : order->rings) {
-      if (gathering_ >= kMostOrders) break;
-      ++gathering_;
-      ++open.left;
-      auto report = std::make_shared<EvidenceReport>();
-      evidence_.Push([this, order, &ring, report] { *report = Gather(ring); },
-                     [this, number = request.request(), report](int64_t) { TakeReport(number, std::move(*report)); });
-    }
-    if (open.left == 0) {
-      open_.erase(request.request());
-      AnswerNothing(request, "");
-    }
-  }
+  if (request.phase() == CollectRequest::EVIDENCE && !open_.contains(request.request())) GatherAll(order);
   const bool stacks_alone = request.phase() == CollectRequest::EVIDENCE && request.ranks().first().empty() &&
                             !request.merged().first().empty();
   if (!stacks_alone && !order->rings.empty()) MakeDump(order);
+}
+
+void HostWorkshop::GatherAll(const std::shared_ptr<const WorkOrder>& order) {
+  const CollectRequest& request = order->request;
+  if (order->rings.empty()) return AnswerNothing(request, "", true);
+  if (gathering_ >= kMostOrders) {
+    // Without `last`, the collector asks again later.
+    return AnswerNothing(request,
+                         absl::StrCat("no evidence from ", options_.host, " yet: ", gathering_,
+                                      " processes of earlier requests are still being examined"),
+                         false);
+  }
+  open_[request.request()] = {request, order->rings.size()};
+  gathering_ += order->rings.size();
+  for (const WorkRing& ring : order->rings) {
+    auto report = std::make_shared<EvidenceReport>();
+    evidence_.Push([this, order, &ring, report] { *report = Gather(ring); },
+                   [this, number = request.request(), report](int64_t) { TakeReport(number, std::move(*report)); });
+  }
 }
 
 bool HostWorkshop::Next(HostEvidence* out) {
@@ -91,7 +95,7 @@ bool HostWorkshop::Next(HostEvidence* out) {
 }
 
 void HostWorkshop::Examine(const CollectRequest& request) {
-  if (examining_) return AnswerNothing(request, "this host is being examined already");
+  if (examining_) return AnswerNothing(request, "this host is being examined already", true);
   examining_ = true;
   if (examiner_ == nullptr) examiner_ = std::make_unique<WorkLane>(&finished_);
   auto answer = std::make_shared<std::vector<HostEvidence>>();
@@ -166,20 +170,20 @@ void HostWorkshop::TakeReport(uint64_t request, EvidenceReport report) {
 void HostWorkshop::MakeDump(const std::shared_ptr<const WorkOrder>& order) {
   const CollectRequest& request = order->request;
   const std::pair<uint64_t, int> key(request.request(), request.phase());
-  if (making_.contains(key) || making_.size() >= kMostOrders ||
-      spool_->Knows(request.request(), FileNameOf(options_.host, request.phase())))
-    return;
+  if (making_.contains(key) || spool_->Knows(request.request(), FileNameOf(options_.host, request.phase()))) return;
+  // The collector must not wait for a file that never arrives.
+  const auto failed = [this, order](absl::string_view why) {
+    AnswerNothing(order->request, HostRedaction().Text(absl::StrCat("no rings from ", options_.host, ": ", why)),
+                  false);
+  };
+  if (making_.size() >= kMostOrders) return failed("too many earlier requests are waiting");
   making_.insert(key);
   auto status = std::make_shared<absl::Status>();
-  const auto done = [this, order, key, status](int64_t) {
+  const auto done = [this, failed, key, status](int64_t) {
     making_.erase(key);
     ++(status->ok() ? counters_.dumps : counters_.dumps_failed);
-    // The collector must not wait for a file that never arrives. If the host has none of the requested ranks, there is
-    // nothing to report.
-    if (status->ok() || absl::IsOutOfRange(*status)) return;
-    ready_.push_back(Envelope(order->request));
-    ready_.back().set_problem(
-        HostRedaction().Text(absl::StrCat("no rings from ", options_.host, ": ", status->message())));
+    // If the host has none of the requested ranks, there is nothing to report.
+    if (!status->ok() && !absl::IsOutOfRange(*status)) failed(status->message());
   };
   // Dumps of suspects come first.
   dumps_.Push([this, order, status] { *status = WriteDump(*order); }, done,

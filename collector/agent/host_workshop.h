@@ -71,7 +71,8 @@ class HostWorkshop {
   };
 
   HostEvidence Envelope(const CollectRequest& request) const;
-  void AnswerNothing(const CollectRequest& request, const char* problem);
+  void AnswerNothing(const CollectRequest& request, std::string problem, bool last);
+  void GatherAll(const std::shared_ptr<const WorkOrder>& order);
   void Examine(const CollectRequest& request);
   void TakeReport(uint64_t request, EvidenceReport report);
   void MakeDump(const std::shared_ptr<const WorkOrder>& order);

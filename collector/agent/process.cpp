@@ -183,7 +183,7 @@ class AgentProcess {
       metrics_ = std::move(*metrics);
       Log(absl::StrCat("metrics on 127.0.0.1:", metrics_->port(), "/metrics"));
     }
-    LeaveWord();
+    WritePlace();
     return absl::OkStatus();
   }
 
@@ -214,7 +214,7 @@ class AgentProcess {
   }
 
   // Writes the file through which the tools on this host find the collector.
-  void LeaveWord() {
+  void WritePlace() {
     if (options_.collectors.empty()) return;
     const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
     if (!folder.ok()) {
@@ -235,7 +235,7 @@ class AgentProcess {
     if (!status.ok()) {
       Log(absl::StrCat("tools on this host cannot find the collector automatically: ", status.message()));
     } else if (!there.ok() || there->endpoint != collector) {
-      word_ = *folder;
+      place_folder_ = *folder;
     }
   }
 
@@ -319,7 +319,7 @@ class AgentProcess {
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
     if (own_collector_ != nullptr) own_collector_->End(2 * kSecond);
     Log(absl::StrCat("exiting; ", spool_->held(), " chunks are still in the spool"));
-    if (!word_.empty()) RemoveCollectorPlace(word_, options_.collectors[0]);
+    if (!place_folder_.empty()) RemoveCollectorPlace(place_folder_, options_.collectors.back());
   }
 
   void Publish() {
@@ -390,7 +390,7 @@ class AgentProcess {
   std::unique_ptr<AgentSession> session_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<OwnCollector> own_collector_;
-  std::string word_, last_error_;
+  std::string place_folder_, last_error_;
   bool ending_ = false, finder_stuck_ = false;
   std::vector<std::string> blind_;
   int64_t next_metrics_ = 0;

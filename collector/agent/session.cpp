@@ -430,7 +430,7 @@ void AgentSession::LookAtJob(int64_t mono_ns, size_t index, Job* job) {
     if (sight.process != nullptr) job->quiet.AddWait(sight.digest->threads, *sight.process, &views.back());
   }
   for (const LateEvent& event : job->lateness.Observe(mono_ns, views)) TellLate(*job, ranks, event);
-  job->progress.Observe(mono_ns, rings);
+  job->progress.Observe(rings);
   source_->Inspect(index, job->quiet.Due(mono_ns, views, job->lateness));
 }
 
@@ -449,7 +449,7 @@ void AgentSession::Look(int64_t mono_ns) {
     if (absent) job->lateness.Rebase(mono_ns);
     job->look = look_;
     UserShare& share = shares_[job->identity.uid()];
-    if (!share.LookIsDue(mono_ns) || !share.LookGoesOn()) continue;
+    if (!share.LookIsDue(mono_ns) || !share.MayContinueLook()) continue;
     share.Look([&] { LookAtJob(mono_ns, i, job.get()); });
     job->looked = true;
     next_look_ = std::min(next_look_, std::max(job->lateness.NextLimit(), mono_ns + kSecond / 100));

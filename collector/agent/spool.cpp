@@ -541,10 +541,10 @@ class DiskSpool final : public Spool {
       status = FileError("rename to", file.folder, errno);
     if (status.ok()) SyncFolder(options_.folder + "/files").IgnoreError();
     unlink(task.path.c_str());
+    if (!status.ok()) RemoveFolder(temporary);
     std::lock_guard lock(mutex_);
     expected_.erase({like.request(), like.file()});
     if (!status.ok()) {
-      RemoveFolder(temporary);
       counters_.bytes -= bytes;
       if (status.code() != absl::StatusCode::kCancelled) {
         ++counters_.files_dropped;

@@ -11,10 +11,10 @@ namespace lockstep {
 
 class UserShare {
  public:
-  // For regular scans. LookIsDue: whether a scan may start. LookGoesOn: whether the scan's CPU time is still below
+  // For regular scans. LookIsDue: whether a scan may start. MayContinueLook: whether the scan's CPU time is still below
   // kMostOfLook. The pause after a scan is kPausePerCost times its CPU time, at most kLongestPause.
   bool LookIsDue(int64_t now) const { return now >= next_look_ns_; }
-  bool LookGoesOn() const { return look_ns_ < kMostOfLook; }
+  bool MayContinueLook() const { return look_ns_ < kMostOfLook; }
   template <typename Work>
   void Look(Work work) {
     look_ns_ += CostOf(work);

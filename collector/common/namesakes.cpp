@@ -10,8 +10,8 @@ constexpr size_t kMostComms = size_t{1} << 18;  // maximum per sender
 
 }  // namespace
 
-int Namesakes::Say(const std::string& name, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
-                   std::vector<Move>* moves) {
+int Namesakes::Report(const std::string& name, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
+                      std::vector<Move>* moves) {
   const auto [entry, fresh] = senders_.try_emplace(name);
   Sender& sender = entry->second;
   if (fresh) {
@@ -42,8 +42,8 @@ int Namesakes::Say(const std::string& name, const Ranks& alive, const Ranks& end
   if (sort) {
     Sort(moves);
   } else if (fresh) {
-    sender.job = ground_;
-    jobs_ = std::max(jobs_, ground_ + 1);
+    sender.job = only_job_;
+    jobs_ = std::max(jobs_, only_job_ + 1);
   }
   return sender.job;
 }
@@ -53,11 +53,11 @@ void Namesakes::Silent(const std::string& name) {
 }
 
 void Namesakes::Leave(const std::string& name) {
-  join_anew_ |= senders_.erase(name) != 0;
+  rejoin_ |= senders_.erase(name) != 0;
   if (!senders_.empty()) return;
   const int jobs = jobs_;
   *this = Namesakes();
-  jobs_ = ground_ = jobs;
+  jobs_ = only_job_ = jobs;
 }
 
 uint32_t Namesakes::Top(uint32_t node) {
@@ -71,8 +71,8 @@ void Namesakes::Join(uint32_t node, uint64_t comm) {
   if (!fresh && a != b) up_[std::max(a, b)] = std::min(a, b);
 }
 
-void Namesakes::JoinAnew() {
-  join_anew_ = false;
+void Namesakes::RejoinAll() {
+  rejoin_ = false;
   up_.clear();
   first_.clear();
   for (auto& [name, sender] : senders_) {
@@ -100,7 +100,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
   for (auto& [name, sender] : senders_) senders.emplace_back(&name, &sender);
   std::sort(senders.begin(), senders.end(),
             [](const auto& a, const auto& b) { return a.second->order < b.second->order; });
-  if (join_anew_) JoinAnew();
+  if (rejoin_) RejoinAll();
   struct Part {
     size_t first = 0;
     std::vector<size_t> members;
@@ -169,7 +169,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
   }
   several_ = undecided || std::any_of(senders.begin(), senders.end(),
                                       [&](const auto& s) { return s.second->job != senders[0].second->job; });
-  if (!several_) ground_ = senders[0].second->job;
+  if (!several_) only_job_ = senders[0].second->job;
 }
 
 }  // namespace lockstep

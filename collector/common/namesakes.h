@@ -36,8 +36,8 @@ class Namesakes {
   // Takes a sender's current report: its ranks replace the earlier ones, its communicators are added. A sender is one
   // process, so a restarted process is another sender. Returns the number of its job, counted from 0 and never reused.
   // Appends to *moves the senders that now belong to another job (neither from nor to kUndecided).
-  int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
-          std::vector<Move>* moves);
+  int Report(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
+             std::vector<Move>* moves);
   // Call if the sender is silent. Until its next report, its ranks may have been started elsewhere.
   void Silent(const std::string& sender);
   // Forgets the sender.
@@ -59,7 +59,7 @@ class Namesakes {
   void Gather();
   uint32_t Top(uint32_t node);
   void Join(uint32_t node, uint64_t comm);
-  void JoinAnew();
+  void RejoinAll();
 
   std::map<std::string, Sender> senders_;
   // Union over all senders. May include ranks that have left.
@@ -67,10 +67,10 @@ class Namesakes {
   // Union-find over shared communicators: each node's parent, and the first node of each communicator.
   std::vector<uint32_t> up_;
   absl::flat_hash_map<uint64_t, uint32_t> first_;
-  bool join_anew_ = false;  // a sender left since the last JoinAnew()
+  bool rejoin_ = false;  // a sender left since the last RejoinAll()
   uint64_t orders_ = 0;
   int jobs_ = 0;          // number of assigned job numbers
-  int ground_ = 0;        // job number for new senders while there is only one job
+  int only_job_ = 0;      // job number for new senders while there is only one job
   bool several_ = false;  // there is more than one job, or an undecided sender
 };
 

@@ -13,7 +13,7 @@ using Move = Namesakes::Move;
 class NamesakesTest : public ::testing::Test {
  protected:
   int Say(const std::string& sender, const Ranks& alive, std::vector<uint64_t> comms, const Ranks& ended = {}) {
-    return sorted_.Say(sender, alive, ended, comms, &moves_);
+    return sorted_.Report(sender, alive, ended, comms, &moves_);
   }
   Namesakes sorted_;
   std::vector<Move> moves_;

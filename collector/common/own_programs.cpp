@@ -21,6 +21,6 @@ std::vector<std::string> OwnProgram(const std::string& verb) {
   return {program};
 }
 
-void HoldsEveryVerb() { every_verb = true; }
+void DeclareEveryVerb() { every_verb = true; }
 
 }  // namespace lockstep

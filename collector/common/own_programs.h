@@ -12,7 +12,7 @@ namespace lockstep {
 std::vector<std::string> OwnProgram(const std::string& verb);
 
 // Declares that this program contains every verb. Call it before any thread starts.
-void HoldsEveryVerb();
+void DeclareEveryVerb();
 
 // Exit status of `lockstep attach --stream` if the job has no process on this host.
 inline constexpr int kNothingHere = 4;

@@ -29,7 +29,9 @@ std::string AgeText(int64_t seconds) {
                              : absl::StrCat(std::max<int64_t>(0, seconds / 60), " minutes old");
 }
 
-bool IsIncidentFile(const std::string& name) {
+// A link or folder is never one, whatever its name is.
+bool IsIncidentFile(const std::string& name, const struct stat& info) {
+  if (!S_ISREG(info.st_mode)) return false;
   for (const char* known :
        {"manifest.json", "verdict.json", "verdict.txt", "report.html", "explore.html", "decisions.jsonl", "stacks.json",
         "index.lsi", ".ledger", ".gathering.json", ".verdict.pb", ".told"}) {
@@ -81,7 +83,7 @@ bool Look(const UniqueFd& parent, const std::string& name, KeptIncident* inciden
     incident->bytes += static_cast<uint64_t>(info.st_blocks) * 512;
     if (S_ISREG(info.st_mode)) incident->at_s = std::max<int64_t>(incident->at_s, info.st_mtime);
     if (file == ".gathering.json") incident->keep = "it is still being gathered";
-    if ((!S_ISREG(info.st_mode) || !IsIncidentFile(file)) && incident->keep.empty()) {
+    if (!IsIncidentFile(file, info) && incident->keep.empty()) {
       incident->keep = absl::StrCat("it contains ", Printable(file, 200), ", which is not an incident file");
     }
     ours |= file == "manifest.json" || file == ".gathering.json" || file == "verdict.json";
@@ -92,14 +94,20 @@ bool Look(const UniqueFd& parent, const std::string& name, KeptIncident* inciden
   return true;
 }
 
-// Removes the files of an incident whose folder was already renamed.
-bool RemoveFolder(const UniqueFd& parent, const std::string& name) {
+// Removes an incident whose folder was already renamed. Removes nothing if it has a foreign file by now.
+bool RemoveIncident(const UniqueFd& parent, const std::string& name) {
   {
     const UniqueFd folder = OpenFolder(parent.get(), name);
     if (!folder.ok()) return false;
-    for (const std::string& file : NamesIn(folder.get(), kMostFiles)) {
-      if (IsIncidentFile(file)) unlinkat(folder.get(), file.c_str(), 0);
+    const std::vector<std::string> files = NamesIn(folder.get(), kMostFiles);
+    for (const std::string& file : files) {
+      struct stat info {};
+      if (fstatat(folder.get(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && !IsIncidentFile(file, info)) {
+        errno = ENOTEMPTY;
+        return false;
+      }
     }
+    for (const std::string& file : files) unlinkat(folder.get(), file.c_str(), 0);
   }
   return unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) == 0;
 }
@@ -127,7 +135,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
       // A process of this user was killed while it was removing this folder.
       if (!request.dry_run && fstatat(parent.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
           S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
-        RemoveFolder(parent, name);
+        RemoveIncident(parent, name);
       }
       continue;
     }
@@ -158,13 +166,15 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     struct stat again {};
     bool removed = request.dry_run;
     if (!request.dry_run) {
-      // The name must still be that of the checked folder. Files may have been added since.
+      // The name must still be that of the checked folder.
       removed = fstatat(parent.get(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 &&
                 again.st_ino == incident.info.st_ino && again.st_dev == incident.info.st_dev &&
                 renameat(parent.get(), incident.name.c_str(), parent.get(), gone.c_str()) == 0;
-      if (removed && !RemoveFolder(parent, gone)) {
+      if (removed && !RemoveIncident(parent, gone)) {
         removed = false;
+        const int error = errno;
         renameat(parent.get(), gone.c_str(), parent.get(), incident.name.c_str());
+        errno = error;
       }
     }
     if (!removed) {

@@ -120,6 +120,22 @@ TEST_F(RetentionTest, OtherFilesStay) {
   std::filesystem::remove(way);
 }
 
+TEST_F(RetentionTest, AnIncidentThatGotAForeignFileMeanwhileStaysWhole) {
+  Make("a", 30), Make("b", 1);
+  const std::string late = Make("late", 20);
+  request_.say = [&](const std::string& line) {
+    said_.push_back(line);
+    if (said_.size() == 1) std::ofstream(late + "/my notes.txt") << "dear diary";
+  };
+  const Retained done = Retain();
+  EXPECT_EQ(done.removed, 1);
+  EXPECT_EQ(done.failed, 1);
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("removed"), HasSubstr("lockstep-incident-late: Directory not empty")));
+  EXPECT_THAT(Left(), ElementsAre("b", "late"));
+  for (const char* name : {"manifest.json", "verdict.txt", "n1.lsd", "my notes.txt"})
+    EXPECT_TRUE(std::filesystem::exists(late + "/" + name)) << name;
+}
+
 TEST_F(RetentionTest, AnInterruptedRemovalIsFinishedByTheNextProcess) {
   Make("a", 1), Make("b", 1);
   std::filesystem::rename(folder_ + "/lockstep-incident-a", folder_ + "/.removing-lockstep-incident-a");

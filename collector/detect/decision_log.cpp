@@ -48,7 +48,7 @@ std::string DecisionJson(const Decision& decision, const std::string& job, int64
   }
   if (!decision.waiting.empty()) json["waiting_ranks"] = decision.waiting.Text(kMostRuns);
   if (!decision.missing.empty()) json["missing_ranks"] = decision.missing.Text(kMostRuns);
-  if (decision.more > 0) json["communicators_not_told"] = decision.more;
+  if (decision.more > 0) json["communicators_not_listed"] = decision.more;
   return Line(json);
 }
 

@@ -139,7 +139,7 @@ class DesyncOverHostsTest : public ::testing::Test {
       const int rank = host * kRanksAHost + i;
       views.push_back({rank, &rings_[static_cast<size_t>(rank)]});
     }
-    hosts_[host].Observe(clock_, views);
+    hosts_[host].Observe(views);
   }
   std::vector<ring::Snapshot> rings_;
   HostProgress hosts_[kHosts];

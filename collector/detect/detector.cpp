@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kLookAtMergedEvery = kSecond / 5;
 constexpr int64_t kFirstRefresh = 5 * kSecond, kLastRefresh = 60 * kSecond;
-constexpr uint32_t kMostQuick = 10;
+constexpr uint32_t kMostQuickRounds = 10;
 constexpr int64_t kRecoverySettle = kSecond;
 constexpr int64_t kLookForRestartEvery = kSecond / 2;
 
@@ -160,7 +160,7 @@ void Detector::EndEpisode(int64_t now) {
   found_ = gather_again_ = false;
   gathered_ns_ = judge_again_ns_ = refresh_ns_ = 0;
   moved_again_ns_ = restarted_ns_ = 0;
-  told_ = untold_ = quick_ = 0;
+  told_ = untold_ = judged_rounds_ = 0;
   watched_.clear();
 }
 
@@ -230,7 +230,7 @@ Wish Detector::Wanted(int64_t now) const {
   }
   // The named ranks have moved and are stuck again, so the finding is outdated.
   const bool stale = moved_ns > gathered_ns_ && now - moved_ns >= limits_.late_after / 5 * 4;
-  const bool unclear = found_ && finding_.kind == FINDING_UNSPECIFIED && quick_ < kMostQuick;
+  const bool unclear = found_ && finding_.kind == FINDING_UNSPECIFIED && judged_rounds_ < kMostQuickRounds;
   const int64_t since = now - gathered_ns_;
   if (gathered_ns_ == 0 || since >= std::max(refresh_ns_, kSecond / 2) ||
       (since >= limits_.sample_gap && (stale || gather_again_ || unclear))) {
@@ -259,7 +259,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
     judge_again_ns_ = now + (lacking > 0 ? std::clamp(lacking, kSecond / 10, limits_.sample_gap) : limits_.sample_gap);
   }
   if (all_ranks) {
-    ++quick_;
+    ++judged_rounds_;
     gathered_ns_ = now;
     gather_again_ = false;
     refresh_ns_ = std::clamp(2 * refresh_ns_, ended_badly_ns_ != 0 ? kSecond / 2 : kFirstRefresh, kLastRefresh);

@@ -195,7 +195,7 @@ class Detector {
   void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;
   // The combined facts about all roots of a finding: a bool is true if it holds for any root. The facts from `busy` on,
   // except in_d, silent_ns and least_activity_ns, are known only for roots outside recorded calls.
-  struct Together {
+  struct CombinedRoots {
     bool ended = false, stopped = false, unknown = false;
     bool cancelled = true;                      // a launcher's signal killed every root that exited
     bool compute = false, behind_nccl = false;  // waits for its GPU: for other work, or for NCCL's
@@ -207,8 +207,8 @@ class Detector {
     int64_t silent_ns = 0;  // the longest silence of a root's host
     int64_t least_idle_ns = INT64_MAX, least_seen_idle_ns = INT64_MAX, least_activity_ns = INT64_MAX;
   };
-  Together Combine(int64_t now, const RootFinding& finding) const;
-  Decision JudgeHostStall(const RootFinding& finding, const Together& roots, Decision decision) const;
+  CombinedRoots Combine(int64_t now, const RootFinding& finding) const;
+  Decision JudgeHostStall(const RootFinding& finding, const CombinedRoots& roots, Decision decision) const;
   Decision LateDecision(int64_t now, uint64_t comm, const LateState& late) const;
   void EndEpisode(int64_t now);
   // The hung ranks move again. Reports this once, and ends the episode.
@@ -232,7 +232,7 @@ class Detector {
   RootFinding finding_;
   bool found_ = false, gather_again_ = false;
   int64_t judge_again_ns_ = 0, gathered_ns_ = 0, refresh_ns_ = 0;
-  uint32_t quick_ = 0;  // rounds of digests that were judged in this episode
+  uint32_t judged_rounds_ = 0;  // rounds of digests that were judged in this episode
   size_t ended_then_ = 0;
   int64_t moved_again_ns_ = 0, stall_began_ns_ = 0;
   // The first operation in a newer communicator, and when such operations were last searched.

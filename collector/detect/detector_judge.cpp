@@ -109,8 +109,8 @@ void Detector::FillSamples(int64_t now, const RootFinding& finding, Decision* de
   }
 }
 
-Detector::Together Detector::Combine(int64_t now, const RootFinding& finding) const {
-  Together out;
+Detector::CombinedRoots Detector::Combine(int64_t now, const RootFinding& finding) const {
+  CombinedRoots out;
   for (const RootView& root : finding.roots) {
     out.ended |= root.ended;
     out.cancelled &= !root.ended || root.cancelled;
@@ -142,7 +142,7 @@ Detector::Together Detector::Combine(int64_t now, const RootFinding& finding) co
 }
 
 // All roots are outside NCCL and are not waiting for a GPU.
-Decision Detector::JudgeHostStall(const RootFinding& finding, const Together& roots, Decision decision) const {
+Decision Detector::JudgeHostStall(const RootFinding& finding, const CombinedRoots& roots, Decision decision) const {
   int64_t least = std::max(limits_.host_stall_after, LimitOf(finding.comm) + limits_.idle_after);
   if (roots.least_seen_idle_ns >= limits_.seen_idle && !roots.worked) {
     least = std::max(limits_.host_stall_seen_after, LimitOf(finding.comm) + limits_.idle_seen_after);
@@ -215,7 +215,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     return After(decision, all_wait ? limits_.compute_after : limits_.unseen_after, "unseen", "no root was found");
   }
 
-  const Together roots = Combine(now, finding);
+  const CombinedRoots roots = Combine(now, finding);
   if (roots.ended && roots.cancelled) {
     decision.limit_ns = std::max(decision.limit_ns, limits_.cancelled_after);
     return Say(decision, finding.waited_ns > 0 && decision.age_ns >= decision.limit_ns, "cancelled",

@@ -234,7 +234,7 @@ TEST(MergedProgressTest, DataOfAForgottenChildDoesNotHoldUpOthers) {
   merged.Apply(2, kSecond, BeatOf(3, 3, {1}));
   merged.Tick(kSecond);
   EXPECT_EQ(merged.Missing(kLateComm).Text(), "1");
-  merged.Forget(2, 3 * kSecond);
+  merged.Forget(2);
   merged.Tick(3 * kSecond);
   EXPECT_TRUE(merged.Missing(kLateComm).empty());
   EXPECT_EQ(merged.Find(kLateComm)->known, 1u);
@@ -244,7 +244,7 @@ TEST(MergedProgressTest, DataOfAForgottenChildDoesNotHoldUpOthers) {
   merged.Apply(1, 4 * kSecond, gone);
   merged.Tick(5 * kSecond);
   EXPECT_EQ(merged.Find(kLateComm), nullptr);
-  merged.Forget(77, 5 * kSecond);
+  merged.Forget(77);
 }
 
 // A relay that dies or returns does not count as movement, so it neither shortens nor ends a hang.
@@ -260,10 +260,10 @@ TEST(MergedProgressTest, AnotherRouteToTheSameRanksIsNotMovement) {
   for (const CommBeat& up : relay.TakeMoved(20 * kSecond)) root.Apply(7, 20 * kSecond, up);
   EXPECT_EQ(root.Find(kLateComm)->moved_ns, 10 * kSecond);
   // The agent first reports directly, and later through the relay again.
-  relay.Forget(2, 21 * kSecond);
+  relay.Forget(2);
   for (const CommBeat& up : relay.TakeMoved(21 * kSecond)) root.Apply(7, 21 * kSecond, up);
   root.Apply(8, 22 * kSecond, beat({2, 3}, 12 * kSecond));
-  root.Forget(8, 23 * kSecond);
+  root.Forget(8);
   relay.Apply(3, 30 * kSecond, beat({2, 3}, 20 * kSecond));
   for (const CommBeat& up : relay.TakeMoved(31 * kSecond)) root.Apply(7, 31 * kSecond, up);
   root.Tick(31 * kSecond);
@@ -288,7 +288,7 @@ TEST(MergedProgressTest, ARelayMergesItsChildrensReports) {
   EXPECT_EQ(root.Members(kLateComm).Text(), "0-39");
   EXPECT_TRUE(relay.TakeMoved(2 * kSecond).empty()) << "nothing moved";
   EXPECT_EQ(relay.TakeMoved(2 * kSecond, true).size(), 1u);
-  for (uint32_t child = 0; child < 40; ++child) relay.Forget(child, 3 * kSecond);
+  for (uint32_t child = 0; child < 40; ++child) relay.Forget(child);
   for (const CommBeat& beat : relay.TakeMoved(3 * kSecond)) root.Apply(1, 3 * kSecond, beat);
   root.Tick(5 * kSecond);
   EXPECT_EQ(root.size(), 0u);
@@ -321,15 +321,15 @@ TEST(HostProgressTest, AProcessWithTwoMembersIsAsFarAsTheLowest) {
   }
   HostProgress host;
   const Lateness lateness;
-  host.Observe(kSecond, {{0, &digest}});
+  host.Observe({{0, &digest}});
   std::vector<CommBeat> beats = host.Take(kSecond, lateness);
   ASSERT_EQ(beats.size(), 1u);
   EXPECT_EQ(beats[0].issued_min, 20u);
-  host.Observe(2 * kSecond, {{0, &digest}});
+  host.Observe({{0, &digest}});
   EXPECT_TRUE(host.Take(2 * kSecond, lateness).empty()) << "no operation was issued";
   digest.comms[1].state = ring::CommState::kDestroyed;
   digest.comms[0].issued_seq = 22;
-  host.Observe(3 * kSecond, {{0, &digest}});
+  host.Observe({{0, &digest}});
   beats = host.Take(3 * kSecond, lateness);
   ASSERT_EQ(beats.size(), 1u);
   EXPECT_FALSE(beats[0].gone);
@@ -343,7 +343,7 @@ TEST(HostProgressTest, ADestroyedCommunicatorIsReportedAndForgotten) {
   const Lateness lateness(5 * kSecond);
   int64_t now = 100 * kSecond;
   const auto look = [&](const ring::Snapshot& a, const ring::Snapshot& b) {
-    host.Observe(now, {{0, &a}, {1, &b}});
+    host.Observe({{0, &a}, {1, &b}});
     const std::vector<CommBeat> beats = host.Take(now, lateness);
     for (const CommBeat& beat : beats) merged.Apply(1, now, beat);
     now += 2 * kSecond;
@@ -369,7 +369,7 @@ TEST(HostProgressTest, ADestroyedCommunicatorIsReportedAndForgotten) {
   const ring::Snapshot reused = RingWith({{6, CommState::kReady}}, 1);
   for (int i = 0; i < 10; ++i) look(reused, reused);
   EXPECT_NE(merged.Find(5), nullptr);
-  for (int i = 0; i < 200; ++i) host.Observe(now, {});
+  for (int i = 0; i < 200; ++i) host.Observe({});
   look(reused, reused);
   EXPECT_NE(merged.Find(6), nullptr) << "the end was not seen, so the communicator is still there";
   for (int i = 0; i < 100; ++i) look(reused, reused);

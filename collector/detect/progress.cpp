@@ -47,7 +47,7 @@ void MergedProgress::MarkMoved(uint64_t id, Comm* comm) {
 void MergedProgress::Apply(uint32_t child, int64_t now, const CommBeat& beat) {
   if (beat.comm == 0) return;
   if (beat.gone) {
-    RemovePart(beat.comm, child, now);
+    RemovePart(beat.comm, child);
     if (const auto of = comms_of_.find(child); of != comms_of_.end()) of->second.erase(beat.comm);
     return;
   }
@@ -121,7 +121,7 @@ void MergedProgress::ApplyHashes(uint32_t child, const CommBeat& beat, const Par
   }
 }
 
-void MergedProgress::RemovePart(uint64_t id, uint32_t child, int64_t) {
+void MergedProgress::RemovePart(uint64_t id, uint32_t child) {
   const auto found = comms_.find(id);
   if (found == comms_.end()) return;
   Comm& comm = found->second;
@@ -142,12 +142,12 @@ void MergedProgress::RemovePart(uint64_t id, uint32_t child, int64_t) {
 }
 
 // The child's ranks now report through another child, or not at all. Neither is progress.
-void MergedProgress::Forget(uint32_t child, int64_t now) {
+void MergedProgress::Forget(uint32_t child) {
   const auto of = comms_of_.find(child);
   if (of == comms_of_.end()) return;
   const absl::flat_hash_set<uint64_t> ids = std::move(of->second);
   comms_of_.erase(of);
-  for (uint64_t id : ids) RemovePart(id, child, now);
+  for (uint64_t id : ids) RemovePart(id, child);
 }
 
 void MergedProgress::Scan(uint64_t id, Comm* comm) {

@@ -64,7 +64,7 @@ struct RingView {
 // exited is still a member, because others may wait for it.
 class HostProgress {
  public:
-  void Observe(int64_t now, const std::vector<RingView>& rings);
+  void Observe(const std::vector<RingView>& rings);
   // Returns communicators with changes since the last call; with `everything`, all of them (for a new collector). Each
   // beat has at most eight hash points: those that differ, then those whose numbers are divisible by the largest powers
   // of two. So all hosts choose the same ones. Communicators without members on this host come first.
@@ -121,7 +121,7 @@ class MergedProgress {
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
   // Call this if the child has left permanently, or if its ranks now report through another child. Its members become
   // unknown. A silent child is not forgotten, because others may wait for its members.
-  void Forget(uint32_t child, int64_t now);
+  void Forget(uint32_t child);
   // Updates issued_min and behind_since_ns of communicators that moved. Call it at most ten times a second. Each
   // communicator is updated at most once a second.
   void Tick(int64_t now);
@@ -163,7 +163,7 @@ class MergedProgress {
   void MarkDirty(uint64_t id, Comm* comm);
   void MarkMoved(uint64_t id, Comm* comm);
   void Scan(uint64_t id, Comm* comm);
-  void RemovePart(uint64_t id, uint32_t child, int64_t now);
+  void RemovePart(uint64_t id, uint32_t child);
   void ApplyHashes(uint32_t child, const CommBeat& beat, const Part& part, Comm* comm);
 
   const bool relay_;

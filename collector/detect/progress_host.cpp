@@ -128,8 +128,7 @@ absl::flat_hash_map<uint64_t, IssuedHere> IssuedIn(const ring::Snapshot& digest)
 
 }  // namespace
 
-void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
-  (void)now;
+void HostProgress::Observe(const std::vector<RingView>& rings) {
   ++look_;
   absl::flat_hash_set<int32_t> seen;
   for (const RingView& ring : rings) {

@@ -312,7 +312,7 @@ std::string ProvenCause(const Verdict& verdict) {
   return finding.grade() >= GRADE_GOOD && !finding.hypothesis() ? Headline(finding) : "";
 }
 
-int64_t StandsStill(const Bundle& bundle, const MotionOf& motion) {
+int64_t TimeWithoutProgress(const Bundle& bundle, const MotionOf& motion) {
   int64_t least = INT64_MAX;
   for (const Rank& rank : bundle.ranks) {
     if (HasEnded(rank.process)) continue;

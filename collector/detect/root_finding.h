@@ -85,6 +85,6 @@ std::string ProvenCause(const Verdict& verdict);
 
 // Returns how long no rank of the job has made progress, for Bundle::known_stalled: the smallest progress_age_ns of a
 // live rank; 0 if any is unknown.
-int64_t StandsStill(const Bundle& bundle, const MotionOf& motion);
+int64_t TimeWithoutProgress(const Bundle& bundle, const MotionOf& motion);
 
 }  // namespace lockstep

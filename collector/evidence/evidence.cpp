@@ -36,7 +36,8 @@ constexpr char kNotAskedFor[] = "not requested";
 struct EvidenceJob::Child {
   pid_t pid = -1;
   UniqueFd fd;
-  int64_t started = 0, killed = 0, deadline = 0;
+  int64_t started = 0, deadline = 0;
+  int64_t read_end_ns = 0;  // when it closed its output or was killed; 0 while it may send more
   bool may_stop = true;
   size_t bytes = 0;
   std::string buffer;
@@ -113,7 +114,7 @@ bool EvidenceJob::PollChild(Child* child) {
   if (child->done) return true;
   bool over = false;
   char bytes[65536];
-  while (child->killed == 0) {
+  while (child->read_end_ns == 0) {
     const ssize_t got = read(child->fd.get(), bytes, sizeof bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
@@ -130,18 +131,18 @@ bool EvidenceJob::PollChild(Child* child) {
     }
   }
   const int64_t now = MonotonicNs();
-  if (!over && child->killed == 0 && now > child->deadline) {
+  if (!over && child->read_end_ns == 0 && now > child->deadline) {
     child->failed = absl::StrCat("not done within ", DurationText(child->deadline - start_));
     over = true;
   }
   // A child that has closed its end is about to exit, or misbehaves.
-  if (over && child->killed == 0) {
-    child->killed = now;
+  if (over && child->read_end_ns == 0) {
+    child->read_end_ns = now;
     if (!child->failed.empty()) kill(child->pid, SIGKILL);
   }
-  if (child->killed == 0) return false;
+  if (child->read_end_ns == 0) return false;
   const pid_t got = waitpid(child->pid, &child->status, WNOHANG);
-  if (got == 0 && now - child->killed < kReapLimit) return false;
+  if (got == 0 && now - child->read_end_ns < kReapLimit) return false;
   if (got == 0) kill(child->pid, SIGKILL);
   child->done = true;
   ChildEnded(child);
@@ -185,7 +186,7 @@ void EvidenceJob::Wait() {
     pollfd fds[2];
     nfds_t count = 0;
     for (const auto& child : {stacks_.get(), gpus_.get()}) {
-      if (child != nullptr && !child->done && child->killed == 0) fds[count++] = {child->fd.get(), POLLIN, 0};
+      if (child != nullptr && !child->done && child->read_end_ns == 0) fds[count++] = {child->fd.get(), POLLIN, 0};
     }
     poll(fds, count, count == 0 ? 20 : 100);
   }

@@ -302,18 +302,18 @@ TEST(Evidence, RefusedAccessIsReported) {
 }
 
 // Returns how many of the process's threads are stopped by a tracer.
-size_t Standing(pid_t pid) {
-  size_t standing = 0;
+size_t StoppedThreads(pid_t pid) {
+  size_t stopped = 0;
   DIR* tasks = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
   if (tasks == nullptr) return 0;
   while (const dirent* entry = readdir(tasks)) {
     if (entry->d_name[0] == '.') continue;
     const std::optional<ProcStat> stat =
         ParseProcStat(ReadSmallFile(absl::StrCat("/proc/", pid, "/task/", entry->d_name, "/stat")));
-    standing += stat && (stat->state == 't' || stat->state == 'T');
+    stopped += stat && (stat->state == 't' || stat->state == 'T');
   }
   closedir(tasks);
-  return standing;
+  return stopped;
 }
 
 pid_t StartReader(pid_t of) {
@@ -334,7 +334,8 @@ TEST(Evidence, TheReaderMayBeKilledAtAnyPoint) {
     usleep(static_cast<useconds_t>(random() % 30000));
     kill(helper, SIGKILL);
     waitpid(helper, nullptr, 0);
-    EXPECT_EQ(Standing(program.pid()), 0u) << "the kernel must have continued every thread when the reader has ended";
+    EXPECT_EQ(StoppedThreads(program.pid()), 0u)
+        << "the kernel must have continued every thread when the reader has ended";
   }
   EXPECT_EQ(Having(GatherEvidence(program.pid(), Options()), "target::WaitInNobodysName").size(), 40u);
 }
@@ -353,9 +354,9 @@ TEST(Evidence, AStoppedReaderHoldsNoThread) {
       kill(helper, SIGSTOP);
       ASSERT_EQ(waitpid(helper, &status, WUNTRACED), helper);
       over = !WIFSTOPPED(status);
-      if (!over && Standing(program.pid()) > 0) {
+      if (!over && StoppedThreads(program.pid()) > 0) {
         ++caught;
-        EXPECT_TRUE(WaitFor([&] { return Standing(program.pid()) == 0; })) << "a stopped reader holds a thread";
+        EXPECT_TRUE(WaitFor([&] { return StoppedThreads(program.pid()) == 0; })) << "a stopped reader holds a thread";
         EXPECT_EQ(waitpid(helper, &status, 0), helper);
         EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
         over = true;

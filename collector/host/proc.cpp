@@ -127,13 +127,18 @@ std::string ReadWchan(pid_t pid) {
   return text == "0" ? "" : text;
 }
 
-std::vector<std::string> ReadKernelStack(pid_t pid) {
+std::vector<std::string> ReadKernelFrames(const std::string& folder) {
   std::vector<std::string> frames;
-  for (absl::string_view line : absl::StrSplit(ReadSmallFile(ProcPath(pid, "stack")), '\n', absl::SkipEmpty())) {
-    // "[<0>] hrtimer_nanosleep+0x8d/0x120"
-    const size_t space = line.find(' ');
-    if (space != line.npos) frames.push_back(absl::StrCat("[kernel] ", line.substr(space + 1)));
+  for (absl::string_view line : absl::StrSplit(ReadSmallFile(folder + "/stack"), '\n', absl::SkipEmpty())) {
+    const size_t space = line.find(' ');  // "[<0>] hrtimer_nanosleep+0x8d/0x120"
+    if (space != line.npos) frames.emplace_back(line.substr(space + 1));
   }
+  return frames;
+}
+
+std::vector<std::string> ReadKernelStack(pid_t pid) {
+  std::vector<std::string> frames = ReadKernelFrames(absl::StrCat("/proc/", pid));
+  for (std::string& frame : frames) frame.insert(0, "[kernel] ");
   if (!frames.empty()) return frames;
   std::string call = ReadSmallFile(ProcPath(pid, "syscall"), 256);
   absl::StripAsciiWhitespace(&call);

@@ -50,6 +50,9 @@ Activity ReadActivity(pid_t pid);
 
 // Returns the first line of /proc/PID/wchan; empty if it is unreadable or the process is running.
 std::string ReadWchan(pid_t pid);
+// Returns the functions in the file "stack" of a process's or thread's folder in /proc, innermost first:
+// "hrtimer_nanosleep+0x8d/0x120". Empty without the permission.
+std::vector<std::string> ReadKernelFrames(const std::string& folder);
 // Returns the kernel frames (if readable) or the system call of the process's main thread, innermost first.
 std::vector<std::string> ReadKernelStack(pid_t pid);
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "analyzer/evidence/activity_rules.h"
 #include "analyzer/evidence/redact.h"
 
 namespace lockstep {
@@ -13,16 +14,14 @@ namespace {
 // The earlier sample is replaced at this age, so that differences cover only the last few seconds.
 constexpr int64_t kOldestSample = 2'000'000'000;
 constexpr int64_t kLeastGap = 900'000'000;  // shorter intervals are useless, because CPU time is counted in ticks
-constexpr double kIdleCpuShare = 0.05;
-constexpr double kIdleBytesPerSecond = 4096;
 
 }  // namespace
 
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes) {
   if (gap_ns <= 0) return false;
   const double seconds = static_cast<double>(gap_ns) / 1e9;
-  return static_cast<double>(cpu_ns) > kIdleCpuShare * seconds * 1e9 ||
-         static_cast<double>(io_bytes) > kIdleBytesPerSecond * seconds;
+  return static_cast<double>(cpu_ns) > activity::kIdleCpuShare * seconds * 1e9 ||
+         static_cast<double>(io_bytes) > activity::kIdleBytesPerSecond * seconds;
 }
 
 void ProcessSampler::Unknown(Process* process) {

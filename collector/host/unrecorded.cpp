@@ -102,7 +102,7 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
   return "no NCCL call was made (or NCCL is linked statically)";
 }
 
-pid_t Unrecorded::Telling(const std::vector<pid_t>& living) const {
+pid_t Unrecorded::ProcessWithRecorder(const std::vector<pid_t>& living) const {
   pid_t with_recorder = 0;
   for (pid_t pid : living) {
     const auto seen = seen_.find(pid);

@@ -21,7 +21,7 @@ class Unrecorded {
   // if nothing did.
   std::string Reason(const std::string& switched_off) const;
   // Returns a process of `living` with recorder and NCCL loaded, otherwise one with only the recorder, otherwise 0.
-  pid_t Telling(const std::vector<pid_t>& living) const;
+  pid_t ProcessWithRecorder(const std::vector<pid_t>& living) const;
 
  private:
   struct Seen {

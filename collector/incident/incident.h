@@ -30,7 +30,8 @@ struct IncidentFacts {
 // Writes manifest.json, verdict.json, verdict.txt, report.html, decisions.jsonl (if there are any) and one HOST.lsd per
 // host into `folder`. Creates the folder (0700) if missing. Each file is written under a temporary name, flushed to
 // disk and renamed. The manifest comes last, so a folder without a manifest is not complete. The first error, which
-// names the file, is returned after all files were tried.
+// names the file, is returned after all files were tried. The manifest is written even then: the analysis needs it for
+// the remaining files, and it keeps the next incident from overwriting them.
 absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                            const IncidentFacts& facts);
 

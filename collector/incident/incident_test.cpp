@@ -169,6 +169,16 @@ TEST_F(IncidentTest, AnEarlierRunsIncidentIsKeptUnderItsTime) {
   EXPECT_EQ(names.size(), 2u) << "neither incident may replace the other";
 }
 
+TEST_F(IncidentTest, AnIncidentWithAMissingFileIsKeptToo) {
+  const std::string out = folder_ + "/incident";
+  const Bundle bundle = KilledRankBundle();
+  std::filesystem::create_directories(out + "/report.html/taken");
+  EXPECT_THAT(std::string(WriteIncident(out, bundle, Analyze(bundle), {}).message()), HasSubstr("report.html"));
+  const absl::StatusOr<EarlierIncident> aside = SetEarlierIncidentAside(out);
+  ASSERT_TRUE(aside.ok()) << aside.status();
+  EXPECT_EQ(access((aside->moved_to + "/node1.lsd").c_str(), R_OK), 0);
+}
+
 TEST_F(IncidentTest, NothingRemainsOfAHealthyRun) {
   const std::string out = folder_ + "/incident";
   const Bundle bundle = KilledRankBundle();

@@ -115,24 +115,26 @@ bool Overlaps(const std::map<uint64_t, uint64_t>& have, uint64_t begin, uint64_t
 }  // namespace
 
 // A line "f INDEX REQUEST NAME SENT_NAME HOST(base64) CRC" describes a file. A line "c INDEX OFFSET BYTES LAST ID(hex)
-// CRC" describes a chunk of it that is on disk.
+// CRC" describes a chunk of it that is on disk. A damaged line is ignored, and so are the chunks of a file whose line
+// is damaged.
 absl::Status IncidentStore::ReadLedger() {
   const absl::StatusOr<std::string> read = ReadWholeFile(ledger_.get(), folder_ + "/.ledger", kMostLedger);
   if (!read.ok()) return read.status();
   const std::string& text = *read;
   absl::flat_hash_map<uint32_t, size_t> by_index;
-  while (ledger_bytes_ < text.size()) {
-    const size_t end = text.find('\n', ledger_bytes_);
-    if (end == std::string::npos) break;
-    const std::string line = text.substr(ledger_bytes_, end - ledger_bytes_);
+  for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string line = text.substr(begin, end - begin);
     const size_t space = line.rfind(' ');
-    if (space == std::string::npos || WithCrc(line.substr(0, space)) != line + "\n") break;
+    if (space == std::string::npos || WithCrc(line.substr(0, space)) != line + "\n") continue;
+    ledger_bytes_ = end + 1;
     const std::vector<std::string> words = absl::StrSplit(line.substr(0, space), ' ');
     uint32_t index = 0;
-    if (words.size() == 6 && words[0] == "f" && absl::SimpleAtoi(words[1], &index)) {
+    if (words.size() != 6 || !absl::SimpleAtoi(words[1], &index)) continue;
+    next_index_ = std::max(next_index_, index + 1);
+    if (words[0] == "f") {
       Part part;
       part.index = index;
-      if (!absl::SimpleAtoi(words[2], &part.request) || !absl::Base64Unescape(words[5], &part.host)) break;
+      if (!absl::SimpleAtoi(words[2], &part.request) || !absl::Base64Unescape(words[5], &part.host)) continue;
       part.name = words[3];
       part.sent_name = words[4];
       part.in_ledger = true;
@@ -140,10 +142,11 @@ absl::Status IncidentStore::ReadLedger() {
       part_of_[absl::StrCat(part.request, " ", words[4], " ", part.host)] = parts_.size();
       owner_of_[part.name] = part.host;
       parts_.push_back(std::move(part));
-    } else if (words.size() == 6 && words[0] == "c" && absl::SimpleAtoi(words[1], &index)) {
+    } else if (words[0] == "c") {
       uint64_t offset = 0, bytes = 0;
       const auto part = by_index.find(index);
-      if (part == by_index.end() || !absl::SimpleAtoi(words[2], &offset) || !absl::SimpleAtoi(words[3], &bytes)) break;
+      if (part == by_index.end() || !absl::SimpleAtoi(words[2], &offset) || !absl::SimpleAtoi(words[3], &bytes))
+        continue;
       Part& of = parts_[part->second];
       AddRange(&of.have, offset, offset + bytes);
       if (words[4] == "1") {
@@ -153,10 +156,7 @@ absl::Status IncidentStore::ReadLedger() {
       ids_.insert(absl::HexStringToBytes(words[5]));
       bytes_ += bytes;
       host_bytes_[of.host] += bytes;
-    } else {
-      break;
     }
-    ledger_bytes_ = end + 1;
   }
   // The machine stopped while it wrote this line. A chunk is acknowledged only after its line is on disk.
   if (ledger_bytes_ < text.size() && ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_)) != 0) {
@@ -186,7 +186,7 @@ absl::StatusOr<size_t> IncidentStore::PartFor(const Chunk& chunk, std::string* w
   part.version = versions + 1;
   part.request = chunk.request();
   part.host = chunk.host();
-  part.index = static_cast<uint32_t>(parts_.size());
+  part.index = next_index_++;
   part.name = part.sent_name = chunk.file();
   // If two hosts use the same file name, each keeps its own file.
   for (int extra = 2; owner_of_.count(part.name) != 0 && owner_of_[part.name] != part.host; ++extra) {

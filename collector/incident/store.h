@@ -37,8 +37,8 @@ class IncidentStore {
     kLater,      // the disk is full or failing: do not answer, so that the chunk is sent again
   };
 
-  // Opens an existing folder and takes over the data of an earlier process. Cuts off the ledger at the first invalid
-  // line, normally a partial last line.
+  // Opens an existing folder and takes over the data of an earlier process. Ignores damaged lines of the ledger, and
+  // cuts off a partial last line.
   static absl::StatusOr<std::unique_ptr<IncidentStore>> Open(const std::string& folder, const StoreLimits& limits);
   ~IncidentStore();
 
@@ -93,6 +93,7 @@ class IncidentStore {
   const StoreLimits limits_;
   UniqueFd ledger_;
   uint64_t ledger_bytes_ = 0;
+  uint32_t next_index_ = 0;  // of the next new part
   std::vector<Part> parts_;
   // The newest part for each host, request and file name that the sender uses.
   absl::flat_hash_map<std::string, size_t> part_of_;

@@ -120,6 +120,39 @@ TEST_F(IncidentStoreTest, ATornLedgerLosesOnlyItsLastLine) {
   }
 }
 
+TEST_F(IncidentStoreTest, ADamagedLedgerLineLosesOnlyItsOwnChunks) {
+  Take(Piece(1, "a", 0, "abc", false));
+  Commit();
+  Take(Piece(2, "a", 3, "def", false));
+  Commit();
+  Take(Piece(3, "b", 0, "ghi", false));
+  Commit();
+  store_.reset();
+  const std::string whole = support::ReadFile(folder_ + "/.ledger");
+  std::vector<size_t> lines = {0};
+  while (lines.size() < 5) lines.push_back(whole.find('\n', lines.back()) + 1);
+  // The first line describes file a, the next two its chunks, then file b and its chunk.
+  const std::vector<std::set<int>> kept = {{3}, {2, 3}, {1, 3}, {1, 2}, {1, 2}};
+  for (size_t damaged = 0; damaged < lines.size(); ++damaged) {
+    std::string text = whole;
+    text[lines[damaged]] ^= 1;
+    std::ofstream(folder_ + "/.ledger", std::ios::trunc | std::ios::binary) << text;
+    Reopen();
+    EXPECT_EQ(store_->ids(), kept[damaged].size()) << damaged;
+    for (const int id : kept[damaged]) {
+      EXPECT_EQ(Take(Piece(id, id == 3 ? "b" : "a", id == 2 ? 3 : 0, "xyz", false)), Put::kDuplicate) << damaged;
+    }
+    // A new file does not take over another file's chunks at the next start.
+    EXPECT_EQ(Take(Piece(4, "c", 0, "new", true)), Put::kTaken);
+    EXPECT_EQ(Commit(), 1u);
+    Reopen();
+    EXPECT_EQ(store_->ids(), kept[damaged].size() + 1) << damaged;
+    for (const IncidentStore::File& file : store_->Files()) EXPECT_EQ(file.whole, file.host == "c") << damaged;
+    EXPECT_EQ(support::ReadFile(folder_ + "/c.lsd"), "new");
+    std::filesystem::remove(folder_ + "/c.lsd");
+  }
+}
+
 TEST_F(IncidentStoreTest, HostileChunksAreRefused) {
   limits_.host = 1000;
   limits_.incident = 1500;

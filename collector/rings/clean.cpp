@@ -55,11 +55,11 @@ class Cleaner {
       if (S_ISDIR(info.st_mode) && depth == 0) {
         const UniqueFd inner(openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!inner.ok()) continue;
+        const int before = cleaned_->removed;
         Folder(inner.get(), absl::StrCat(path, "/", name), 1);
-        // Removes only empty folders. A recorder that has just created such a folder creates it again or reports the
-        // reason.
-        if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
-        removed_here_ = 0;
+        // Removes a folder that is empty now. A recorder that has just created it creates it again or reports the reason.
+        if (!options_.dry_run && MayGo(fd, info.st_uid) && cleaned_->removed > before)
+          unlinkat(fd, name.c_str(), AT_REMOVEDIR);
       } else if (is_ring) {
         Ring(fd, name, shown, info);
       }
@@ -138,7 +138,6 @@ class Cleaner {
       return;
     }
     ++cleaned_->removed;
-    ++removed_here_;
     cleaned_->bytes += static_cast<uint64_t>(info.st_blocks) * 512;
     cleaned_->dead.push_back({quiet_s, static_cast<uint64_t>(info.st_blocks) * 512});
     if (out_ != nullptr)
@@ -148,7 +147,6 @@ class Cleaner {
   const CleanOptions& options_;
   FILE* out_;
   Cleaned* cleaned_;
-  int removed_here_ = 0;
 };
 
 }  // namespace

@@ -130,6 +130,20 @@ TEST_F(CleanTest, RingsOfRunningProcessesStay) {
   EXPECT_FALSE(std::filesystem::exists(options_.folder + "/train.0"));
 }
 
+TEST_F(CleanTest, AFolderThatWasEmptyBeforeStays) {
+  Forge("a.ring", [](ring::Header*) {});
+  Forge("b/a.ring", [](ring::Header*) {});
+  std::filesystem::create_directory(options_.folder + "/c");
+  EXPECT_THAT(Clean(), HasSubstr("removed " + options_.folder + "/a.ring"));
+  EXPECT_EQ(cleaned_.removed, 2);
+  EXPECT_FALSE(std::filesystem::exists(options_.folder + "/b"));
+  EXPECT_TRUE(std::filesystem::exists(options_.folder + "/c"));
+  Forge("a.ring", [](ring::Header*) {});
+  std::filesystem::create_directory(options_.folder + "/b");
+  Clean();
+  EXPECT_TRUE(std::filesystem::exists(options_.folder + "/b")) << "another folder's ring was removed, not one of b";
+}
+
 TEST_F(CleanTest, ReusedProcessNumbersAreRecognized) {
   StartHost("until /nowhere");
   const pid_t living = children_[0];

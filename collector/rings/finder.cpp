@@ -282,7 +282,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     if (seen_.contains(key)) return;
     if (S_ISLNK(info.st_mode)) {
       // Examines the link only once, because its process existed when the link was created.
-      if (seen_.size() >= kMostSeen) ForgetGone();
+      if (seen_.size() >= kMostSeen) ForgetSeen();
       seen_.insert(key);
       place = OpenMemoryRing(parent, name);
       if (!place.ok() || fstat(place.get(), &info) != 0) {
@@ -304,7 +304,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     if (info.st_size > static_cast<off_t>(ring::kMaxFileBytes + ring::kPage))
       return refuse(&RingFinderCounters::refused_size);
     if (seen_.size() >= kMostSeen) {
-      ForgetGone();
+      ForgetSeen();
       if (seen_.size() >= kMostSeen) return refuse(&RingFinderCounters::refused_many);
     }
     FoundRing ring;
@@ -326,8 +326,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
     event_.Signal();
   }
 
-  // Forgets all known files, because inode numbers are reused. The list only saves work.
-  void ForgetGone() { seen_.clear(); }
+  // Inode numbers are reused, and the list only saves work.
+  void ForgetSeen() { seen_.clear(); }
 
   void LookAtProcesses() {
     const std::vector<pid_t> pids = NumbersIn("/proc");

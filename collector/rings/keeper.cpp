@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <deque>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -51,13 +52,15 @@ class KeeperProcess {
     bool orderly = false;
     for (;;) {
       Reap();
+      SendWaiting();
+      fds[0].events = waiting_.empty() ? POLLIN : POLLIN | POLLOUT;
       if (poll(fds, 2, -1) < 0 && errno != EINTR) break;
       if (fds[1].revents != 0) {
         signalfd_siginfo info;
         while (read(signals, &info, sizeof info) > 0) {
         }
       }
-      if (fds[0].revents != 0) {
+      if ((fds[0].revents & ~POLLOUT) != 0) {
         char word = 0;
         orderly = recv(fd_, &word, 1, 0) > 0;
         break;
@@ -69,9 +72,20 @@ class KeeperProcess {
   }
 
  private:
+  // Never waits, because a stopped `lockstep run` reads nothing, and the job's processes must still be reaped.
   void Send(const KeeperEvent& event) {
-    // Waits if the socket has a few hundred unread events. Fails if the watcher has exited.
-    while (send(fd_, &event, sizeof event, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    waiting_.push_back(event);
+    SendWaiting();
+  }
+
+  // The socket takes a few hundred unread events. If the watcher has exited, Run() notices.
+  void SendWaiting() {
+    while (!waiting_.empty()) {
+      if (send(fd_, &waiting_.front(), sizeof(KeeperEvent), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
+        waiting_.pop_front();
+      } else if (errno != EINTR) {
+        return;
+      }
     }
   }
 
@@ -167,6 +181,7 @@ class KeeperProcess {
   const int fd_;
   const pid_t watcher_ = getppid();
   std::vector<pid_t> pids_;
+  std::deque<KeeperEvent> waiting_;  // events that the socket did not take yet
 };
 
 }  // namespace

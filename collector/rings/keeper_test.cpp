@@ -73,6 +73,25 @@ TEST(KeeperTest, StartsEachRankWithItsEnvironmentAndReportsItsEnd) {
   keeper->Finish();
 }
 
+TEST(KeeperTest, ReapsTheJobWhileNobodyReadsItsEvents) {
+  constexpr int kEnds = 500;  // more events than the socket can hold
+  auto keeper = Keeper::Start(
+      Plan({"sh", "-c", "i=0; while [ $i -lt $0 ]; do (true &); i=$((i+1)); done", std::to_string(kEnds)}), -1);
+  ASSERT_TRUE(keeper.ok());
+  // Zombies count as descendants, too.
+  const int64_t until = MonotonicNs() + 20'000'000'000;
+  for (bool started = false; !started || !Descendants(keeper->pid()).empty(); usleep(2000)) {
+    started |= !Descendants(keeper->pid()).empty();
+    ASSERT_LT(MonotonicNs(), until) << Descendants(keeper->pid()).size() << " processes were not reaped";
+  }
+  int ended = 0;
+  while (ended < kEnds + 1) {
+    const auto event = Wait(&*keeper);
+    ASSERT_TRUE(event.has_value()) << "after " << ended << " ends";
+    if (event->kind == KeeperEvent::kEnded) ++ended;
+  }
+}
+
 TEST(KeeperTest, SaysWhyACommandCannotStart) {
   auto keeper = Keeper::Start(Plan({"/nowhere/at/all"}), -1);
   ASSERT_TRUE(keeper.ok());

@@ -295,7 +295,7 @@ class Run {
     const int64_t since = now - started_ns_;
     const bool first = next_unrecorded_ == 0;
     next_unrecorded_ = started_ns_ + (first ? kUnrecordedFor * options_.late_after_ns : 2 * since);
-    const pid_t pid = unrecorded_->Telling(processes);
+    const pid_t pid = unrecorded_->ProcessWithRecorder(processes);
     // If recording is off, or no process has loaded NCCL or the recorder, the report at the end is enough.
     if (first || pid == 0 || !switched_off_.empty() || options_.quiet) return;
     Say(absl::StrCat("nothing has been recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),

@@ -378,7 +378,7 @@ void Watch::Detect(int64_t now, const std::vector<DigestView>& views) {
     return Ranks::Of(std::move(ranks));
   };
   const std::vector<LateEvent> events = lateness_.Observe(now, views);
-  progress_.Observe(now, rings);
+  progress_.Observe(rings);
   for (const CommBeat& beat : progress_.Take(now, lateness_)) detector_.progress().Apply(0, now, beat);
   for (const LateEvent& event : events) {
     LateInput input;

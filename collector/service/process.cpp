@@ -221,11 +221,11 @@ class CollectorProcess : public CoreActions {
     for (const std::string& problem : problems) Say(problem);
     Say(absl::StrCat("the collector listens on ", absl::StrJoin(server_->endpoints(), ", "), "; incidents go to ",
                      out_));
-    LeaveWord();
+    WritePlace();
     return absl::OkStatus();
   }
 
-  void LeaveWord() {
+  void WritePlace() {
     const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
     CollectorPlace place;
     place.endpoint = FromHere(server_->endpoints()[0]);

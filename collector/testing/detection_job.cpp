@@ -345,7 +345,7 @@ void WatchedJob::Look(int number) {
     host.sampled_ns = now_;
     for (int rank = first; rank < first + plan_.ranks_a_host; ++rank) Watch(rank);
   }
-  host.progress.Observe(local, ring_views);
+  host.progress.Observe(ring_views);
   if (now_ < host.next_beat) return;
   host.next_beat = now_ + kSecond;
   host.heard_ns = now_;
@@ -490,7 +490,7 @@ void WatchedJob::Judge(bool all) {
 void WatchedJob::Run(int64_t duration, bool stop) {
   const int64_t until = now_ + duration;
   while (now_ < until) {
-    // The agents look ten times a second. If nothing is late, looking once a second gives the same result faster.
+    // The simulated agents look ten times a second. If nothing is late, once a second gives the same result faster.
     const bool alert = detector_.level() != Level::kMoving || detector_.LongestWait(now_) > 2 * kSecond ||
                        !plan_.marks || now_ - last_progress_ > 2 * kSecond || plan_.step_ns < kSecond;
     now_ += alert ? 100 * kMs : kSecond;

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   __nss_configure_lookup("hosts", "files dns");
   for (const char* database : {"passwd", "group", "services", "protocols", "networks"})
     __nss_configure_lookup(database, "files");
-  lockstep::HoldsEveryVerb();
+  lockstep::DeclareEveryVerb();
 #define VERB(NAME) {#NAME, lockstep_##NAME##_main},
   return lockstep::Front(argc, argv, {LOCKSTEP_VERBS});
 }

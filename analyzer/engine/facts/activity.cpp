@@ -17,15 +17,14 @@ namespace lockstep {
 namespace {
 
 using activity::kCheckpointPaths;
+using activity::kIdleBytesPerSecond;
+using activity::kIdleCpuShare;
 using activity::kNative;
 using activity::kPythonFiles;
 using activity::kPythonNames;
 using activity::kWrites;
 using activity::Rule;
 
-// These equal the thresholds in collector/host/process_sample.cpp. Monitoring threads use a little CPU and I/O.
-constexpr double kIdleCpuShare = 0.05;
-constexpr double kIdleBytesPerSecond = 4096;
 // Stacks come from files, so their length is limited.
 constexpr size_t kMaxFrames = 256;
 

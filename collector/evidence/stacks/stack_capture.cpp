@@ -38,7 +38,7 @@ std::vector<pid_t> ThreadsOf(pid_t pid) {
   return threads;
 }
 
-std::string TaskFile(pid_t pid, pid_t tid, const char* name, size_t limit = 65536) {
+std::string TaskFile(pid_t pid, pid_t tid, const char* name, size_t limit) {
   return ReadSmallFile(absl::StrCat("/proc/", pid, "/task/", tid, "/", name), limit);
 }
 
@@ -48,17 +48,12 @@ char StateOf(pid_t pid, pid_t tid) {
 }
 
 std::vector<std::string> KernelFrames(pid_t pid, pid_t tid) {
-  std::vector<std::string> frames;
-  for (absl::string_view line : absl::StrSplit(TaskFile(pid, tid, "stack"), '\n', absl::SkipEmpty())) {
-    const size_t space = line.find(' ');  // "[<0>] hrtimer_nanosleep+0x8d/0x120"
-    if (space == line.npos) continue;
-    const absl::string_view name = line.substr(space + 1);
-    if (absl::StartsWith(name, "do_syscall_64") || absl::StartsWith(name, "entry_SYSCALL") ||
-        absl::StartsWith(name, "el0"))
-      continue;
-    frames.emplace_back(name);
-    if (frames.size() == kMostKernelFrames) break;
-  }
+  std::vector<std::string> frames = ReadKernelFrames(absl::StrCat("/proc/", pid, "/task/", tid));
+  std::erase_if(frames, [](const std::string& name) {
+    return absl::StartsWith(name, "do_syscall_64") || absl::StartsWith(name, "entry_SYSCALL") ||
+           absl::StartsWith(name, "el0");
+  });
+  if (frames.size() > kMostKernelFrames) frames.resize(kMostKernelFrames);
   return frames;
 }
 

@@ -13,7 +13,7 @@ bool Evaluates(const StackFrame& frame) { return absl::StartsWith(frame.function
 
 // Matches CPython functions between two Python functions, or between main() and the first one. In a stripped
 // interpreter, most have no name.
-bool OnlyLeads(const StackFrame& frame, uint32_t interpreter) {
+bool IsInterpreterCall(const StackFrame& frame, uint32_t interpreter) {
   const absl::string_view name = frame.function();
   if (name.empty()) return frame.module() == interpreter;
   constexpr absl::string_view kPrefixes[] = {"_PyEval_",
@@ -93,9 +93,10 @@ std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const
   };
   for (const StackFrame& frame : native) {
     if (Evaluates(frame) && next < python.size()) {
-      // Calls from Python to C match OnlyLeads(), too. An innermost frame without a name stays, because nothing more
-      // precise is known.
-      while (!merged.empty() && merged.back().kind() == StackFrame::NATIVE && OnlyLeads(merged.back(), interpreter) &&
+      // Calls from Python to C match IsInterpreterCall(), too. An innermost frame without a name stays, because nothing
+      // more precise is known.
+      while (!merged.empty() && merged.back().kind() == StackFrame::NATIVE &&
+             IsInterpreterCall(merged.back(), interpreter) &&
              (merged.size() > 1 || !merged.back().function().empty())) {
         merged.pop_back();
       }
@@ -104,7 +105,7 @@ std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const
         last = python[next].outermost_of_call;
         add(python[next++]);
       }
-    } else if (next == 0 || !OnlyLeads(frame, interpreter)) {
+    } else if (next == 0 || !IsInterpreterCall(frame, interpreter)) {
       merged.push_back(frame);
     }
   }

@@ -216,7 +216,7 @@ void DigestRound::Analyse(const Facts& facts) {
   answered_.clear();
   MarkEnds(clocks, facts.ends_follow_ns);
   options_.late_after_ns = facts.late_after_ns;
-  const int64_t still = StandsStill(bundle_, [this](int32_t rank) { return MotionOfRank(rank); });
+  const int64_t still = TimeWithoutProgress(bundle_, [this](int32_t rank) { return MotionOfRank(rank); });
   bundle_.known_stalled = still >= facts.dead_settle_ns;
   bundle_.stalled_ns = bundle_.known_stalled ? still : 0;
   verdict_ = Analyze(bundle_, options_);

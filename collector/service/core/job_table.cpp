@@ -31,7 +31,7 @@ void JobTable::OnBye(const wire::Received& received) {
     for (auto host = job->hosts.begin(); host != job->hosts.end();) {
       const bool leaves =
           host->second.direct && host->second.address == Address{received.peer, received.message.header.route};
-      if (leaves) job->detector.progress().Forget(host->second.child, shared_.now);
+      if (leaves) job->detector.progress().Forget(host->second.child);
       host = leaves ? job->hosts.erase(host) : std::next(host);
     }
   }
@@ -103,8 +103,8 @@ Job* JobTable::JobOf(const wire::Received& received, const Heartbeat& heartbeat,
     if (beat.size() >= 0) comms.push_back(beat.id());
   }
   std::vector<Namesakes::Move> moves;
-  const int number = family.sorted.Say(sender.key, Ranks::FromOrNone(heartbeat.alive()),
-                                       Ranks::FromOrNone(heartbeat.ended()), comms, &moves);
+  const int number = family.sorted.Report(sender.key, Ranks::FromOrNone(heartbeat.alive()),
+                                          Ranks::FromOrNone(heartbeat.ended()), comms, &moves);
   Family::Heard& heard = family.heard[sender.key];
   heard.sender = sender;
   heard.ns = shared_.now;
@@ -326,7 +326,7 @@ void JobTable::OnEnded(const wire::Received& received) {
 // The host's agent, or a relay, no longer reports this job.
 void JobTable::LeaveJob(Job* job, const SenderKey& sender) {
   if (const auto relay = job->relays.find({sender.peer, sender.life}); !sender.direct && relay != job->relays.end()) {
-    job->detector.progress().Forget(relay->second.child, shared_.now);
+    job->detector.progress().Forget(relay->second.child);
     job->detector.HostBack(relay->second.host);
     for (const std::string& name : relay->second.seen.silent_named) job->detector.HostBack(name);
     job->relays.erase(relay);
@@ -334,7 +334,7 @@ void JobTable::LeaveJob(Job* job, const SenderKey& sender) {
   const auto entry = job->hosts.find(sender.host);
   if (sender.direct && entry != job->hosts.end() && entry->second.address.peer == sender.peer &&
       entry->second.life == sender.life) {
-    if (entry->second.direct) job->detector.progress().Forget(entry->second.child, shared_.now);
+    if (entry->second.direct) job->detector.progress().Forget(entry->second.child);
     job->detector.HostBack(sender.host);
     job->hosts.erase(entry);
   }

@@ -99,7 +99,7 @@ void JobTable::LookForSilentHosts(Job* job) {
         moved = true;
     }
     if (moved) {
-      job->detector.progress().Forget(host.child, shared_.now);
+      job->detector.progress().Forget(host.child);
       job->detector.HostBack(name);
       host.direct = host.silent = false;
       host.child = 0;
@@ -131,7 +131,7 @@ void JobTable::LookForSilentRelays(Job* job) {
     }
     if (others.ContainsAll(entry.seen.alive)) {
       // The relay's agents now report directly or through other relays.
-      job->detector.progress().Forget(entry.child, shared_.now);
+      job->detector.progress().Forget(entry.child);
       job->detector.HostBack(entry.host);
       relay = job->relays.erase(relay);
     } else {

@@ -31,16 +31,15 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   }
   const std::string base = BaseOf(beat.job());
   std::vector<Namesakes::Move> moves;
-  const int life = namesakes_[base].Say(ChildKey(child->number, beat.job().life()), said.facts.alive, said.facts.ended,
-                                        comms, &moves);
+  const int life = namesakes_[base].Report(ChildKey(child->number, beat.job().life()), said.facts.alive,
+                                           said.facts.ended, comms, &moves);
   const auto put = [&](Child* one, ChildJob* entry, int number) {
     JobIdentity identity = beat.job();
     identity.set_life(static_cast<uint32_t>(number));
     const std::string ours = number == Namesakes::kUndecided ? "" : identity.SerializeAsString();
     if (entry->job == ours) return;
     const bool moved = !entry->job.empty();
-    if (const auto before = jobs_.find(entry->job); before != jobs_.end())
-      before->second->progress.Forget(one->number, now_);
+    if (const auto before = jobs_.find(entry->job); before != jobs_.end()) before->second->progress.Forget(one->number);
     entry->job = ours;
     if (ours.empty()) return;
     if (jobs_.count(ours) == 0) {
@@ -107,7 +106,7 @@ void Relay::Leave(Child* child, const std::string& said) {
   child->jobs.erase(entry);
   const auto job = jobs_.find(key);
   if (job == jobs_.end()) return;
-  job->second->progress.Forget(child->number, now_);
+  job->second->progress.Forget(child->number);
   if (HasReporter(key)) return;
   ReportOver(job->second->identity);
   jobs_.erase(job);

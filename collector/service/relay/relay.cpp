@@ -480,7 +480,7 @@ void Relay::Housekeep() {
         child.gone = child.silent = true;
         for (const auto& [key, said] : child.jobs) {
           if (const auto job = jobs_.find(said.job); job != jobs_.end())
-            job->second->progress.Forget(child.number, now_);
+            job->second->progress.Forget(child.number);
         }
       }
     }
@@ -512,7 +512,7 @@ void Relay::Drop(uint64_t peer) {
   if (child == children_.end()) return;
   for (const auto& [key, said] : child->second.jobs) {
     if (const auto job = jobs_.find(said.job); job != jobs_.end())
-      job->second->progress.Forget(child->second.number, now_);
+      job->second->progress.Forget(child->second.number);
     Unsort(child->second, key);
   }
   children_.erase(child);
