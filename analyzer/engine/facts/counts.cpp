@@ -223,6 +223,7 @@ bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool
   const Membership& ms = rank.memberships[op.membership];
   const Member* peer = IsPointToPoint(op.kind) ? model.PeerOf(rank, op) : nullptr;
   if (peer == nullptr || !peer->recorded() || model.MemberAt(ms.comm, ms.member_rank) == nullptr) return false;
+  if (model.Met(rank_index, op) == true) return false;
   // The cheap checks come first, because many ranks may wait for one rank.
   const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op, *peer);
   if (!apart && !WentOn(model, rank_index, op, peer->rank_index)) return false;

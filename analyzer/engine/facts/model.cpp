@@ -485,6 +485,11 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   } else if (lane != nullptr && other != nullptr) {
     from = MetBefore(*this, rank_index, index, *lane, peer.rank_index, *other, counted);
   }
+  // If both dumps contain only unfinished calls, equally many of the newest calls match.
+  const bool unfinished = !from && lane != nullptr && other != nullptr && rank.only_active &&
+                          bundle.ranks[peer.rank_index].only_active && lane->size() <= other->size();
+  if (unfinished) from = {0, other->size() - lane->size()};
+  *counted |= unfinished;
   if (!from) {
     *counted = false;
     return FindPointToPoint(peer, reverse, me, op.seq);
