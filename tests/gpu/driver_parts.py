@@ -43,8 +43,9 @@ def in_capture(session, part):
     used = [(call, False) for call in ASKED] + [(call, True) for call in RELAXED]
     wrong = [f"{call}{' in relaxed mode' if relaxed else ''}" for call, relaxed in used if (call, relaxed) in spoils]
     told = ", ".join(sorted({f"{call} ({'in every mode' if (call, True) in spoils else 'unless in relaxed mode'})" for call, _ in spoils}))
-    part.check(not wrong, "what the recorder asks of the driver spoils no capture", f"{'spoilt by ' + ', '.join(wrong) if wrong else 'none did'}; of all "
-               f"that was tried a capture in global mode is spoilt by: {told or 'nothing'}")
+    part.check(not wrong, "what the recorder asks of the driver invalidates no capture",
+               f"{'invalidated by ' + ', '.join(wrong) if wrong else 'none did'}; of all "
+               f"that was tried a capture in global mode is invalidated by: {told or 'nothing'}")
 
 
 def after_death(session, part):

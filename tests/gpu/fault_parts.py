@@ -45,7 +45,7 @@ def part_faults(session, part):
     lockstep = session.options.lockstep or first([os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "bin", "lockstep"),
                                                   shutil.which("lockstep")])
     if not lockstep or run([lockstep, "--version"], timeout=20).status != 0:
-        raise NotMeasured("no lockstep that runs here: none built beside the sources, none given with --lockstep")
+        raise NotMeasured("no lockstep program: not built next to the sources, and --lockstep not given")
     gpus = session.facts["gpus"]
     version = session.nccl_version if session.options.nccl else int("%d%02d%02d" % tuple(torch[2]))
     ranks = min(gpus, 8) // 2 * 2

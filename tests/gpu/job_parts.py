@@ -58,7 +58,7 @@ def plugin(session, part):
     worlds = [w for w in session.worlds() if w[1] > 1]
     if not worlds:
         part.line(NOT_MEASURED, name, f"one GPU, and NCCL {session.nccl_version} lets no two ranks share it (from {MULTI_RANK} on); "
-                  "a rank alone has no kernels to tell of")
+                  "NCCL launches no kernels for a single rank")
         return
     _, _, processes, arguments, env = worlds[0]
     folder = session.ring_folder()

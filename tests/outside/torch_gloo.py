@@ -156,9 +156,9 @@ def table(version, rows):
     names = ("case", "truth", "Lockstep", "Lockstep, and the log", "torchfrtrace", "nvrx", "torchfrtrace, groups added",
              "nvrx, groups added")
     lines = ["# PyTorch's dumps, read by three programs", "",
-             "As printed by `./dev outside torch`: jobs of PyTorch %s on gloo with %d ranks under torchrun and `lockstep run`. A cell says "
-             "whom" % (version, RANKS),
-             "their Flight Recorder dumps accuse, and how long the program takes. nvrx is nvidia-resiliency-ext %s. Right: exactly the "
+             "As printed by `./dev outside torch`: jobs of PyTorch %s on gloo with %d ranks under torchrun and `lockstep run`. A cell has "
+             "the ranks" % (version, RANKS),
+             "that the dumps identify, and how long the program takes. nvrx is nvidia-resiliency-ext %s. Right: exactly the "
              "culprit, or nobody" % NVRX_VERSION,
              "in a healthy job. Set: the culprit among others. The log is what torchrun printed. A dump of gloo does not list its groups, and "
              "both other",

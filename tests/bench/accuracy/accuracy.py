@@ -50,7 +50,7 @@ def numbers(text):
         try:
             chosen += range(int(first), int(last if dash else first) + 1)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"'{part}' is no number and no range")
+            raise argparse.ArgumentTypeError(f"'{part}' is neither a number nor a range")
     return chosen
 
 
