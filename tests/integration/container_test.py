@@ -13,7 +13,7 @@ import subprocess
 import sys
 import unittest
 
-from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, wait_for
+from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, namespaces_refused, wait_for
 
 try:
     import yaml
@@ -24,28 +24,16 @@ STALL = [TRAINSIM, "--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", 
 # The launcher inside the container, which has its own network.
 RANKS = 'for rank in 0 1 2 3; do RANK=$rank LOCAL_RANK=$rank "$@" & done; wait'
 INSIDE = "LOCKSTEP_CONTAINER_TEST_FOLDER"
-
-
-def refused(*words):
-    """Returns why this machine cannot create such namespaces, or None if it can."""
-    if shutil.which("unshare") is None:
-        return "no unshare"
-    done = subprocess.run(["unshare", *words, "true"], capture_output=True, text=True)
-    return None if done.returncode == 0 else done.stderr.strip() or "unshare fails"
-
-
-def clean_environment(**more):
-    names = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LD_PRELOAD")
-    return {**{name: value for name, value in os.environ.items() if not name.startswith(names)}, **more}
+NAMES = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LD_PRELOAD")
 
 
 class ContainerTest(FolderTest):
     """Each test simulates a host in separate namespaces, so that an agent finds only this test's jobs, with a container inside."""
 
     def play(self, options, setup, drop=True, agent=()):
-        reason = refused("-m", "-p", "-f", "-i", "-n", "--mount-proc")
+        reason = namespaces_refused("-m", "-p", "-f", "-i", "-n", "--mount-proc", "true")
         if reason is None:
-            reason = refused("-m", "-p", "-f", "--mount-proc", *options, "--kill-child")
+            reason = namespaces_refused("-m", "-p", "-f", "--mount-proc", *options, "--kill-child", "true")
         if reason is not None:
             self.skipTest("cannot create namespaces here: " + reason)
         if drop and shutil.which("setpriv") is None:
@@ -53,7 +41,7 @@ class ContainerTest(FolderTest):
         folder = self.temporary()
         done = subprocess.run(["unshare", "-m", "-p", "-f", "-i", "-n", "--mount-proc", "--kill-child", sys.executable, os.path.abspath(__file__), "--as-host",
                                json.dumps({"options": options, "setup": setup, "drop": drop, "agent": list(agent)})],
-                              env=clean_environment(LOCKSTEP_BUILD=BUILD, **{INSIDE: folder}), capture_output=True, text=True, timeout=280)
+                              env=clean_environment(NAMES, LOCKSTEP_BUILD=BUILD, **{INSIDE: folder}), capture_output=True, text=True, timeout=280)
         logs = ""
         for path in glob.glob(folder + "/*.log"):
             with open(path, errors="replace") as file:
@@ -106,7 +94,7 @@ def as_host(plan):
     folder = os.environ.pop(INSIDE)  # read before clean_environment removes the variables of Lockstep
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
-    environment = clean_environment(LOCKSTEP_RUNTIME_DIR=folder + "/runtime")
+    environment = clean_environment(NAMES, LOCKSTEP_RUNTIME_DIR=folder + "/runtime")
 
     def start(name, words, **more):
         with open(f"{folder}/{name}.log", "ab") as log:
@@ -161,7 +149,7 @@ class UnrecordedTest(FolderTest):
 
     def told(self, *command, **environment):
         """Returns what lockstep run prints about a job that runs long enough to be examined."""
-        done = subprocess.run([LOCKSTEP, "run", "--", *command], env=clean_environment(**environment), cwd=self.folder, capture_output=True, text=True,
+        done = subprocess.run([LOCKSTEP, "run", "--", *command], env=clean_environment(NAMES, **environment), cwd=self.folder, capture_output=True, text=True,
                               timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stderr

@@ -12,25 +12,10 @@ import time
 import unittest
 
 from own_group import own_group
-from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, explore_data, wait_for
+from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, explore_data, kill_marked, marked_processes, wait_for
 
 JOB = [TRAINSIM, "--tp", "2", "--pp", "2", "--dp", "2"]
 MARK = "LOCKSTEP_RUN_TEST"
-
-
-def living(mark):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if f"{MARK}={mark}".encode() not in file.read().split(b"\0"):
-                    continue
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                if file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X"):
-                    found.append(int(pid))
-        except OSError:
-            continue
-    return found
 
 
 class RunTest(FolderTest):
@@ -51,13 +36,9 @@ class RunTest(FolderTest):
                 process.kill()
                 process.wait()
         # The keeper of a killed lockstep run needs a moment to clean up.
-        wait_for(lambda: not living(self.mark), 20)
-        left = living(self.mark)
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
+        wait_for(lambda: not marked_processes(MARK, self.mark), 20)
+        left = marked_processes(MARK, self.mark)
+        kill_marked(MARK, self.mark)
         self.assertEqual(left, [], "processes were left behind")
         self.assertEqual(os.listdir(self.rings), [], "rings were left behind")
 
@@ -231,10 +212,10 @@ class RunTest(FolderTest):
     def test_killed_alone_leaves_nothing(self):
         process = self.start("run", "-n", "8", "--", *JOB, "--steps", "1000000")
         self.assertTrue(wait_for(lambda: len(self.ring_files()) == 8), "the rings never appeared")
-        self.assertGreater(len(living(self.mark)), 8)
+        self.assertGreater(len(marked_processes(MARK, self.mark)), 8)
         process.kill()
         process.wait()
-        self.assertTrue(wait_for(lambda: not living(self.mark)), "processes outlive a killed lockstep run")
+        self.assertTrue(wait_for(lambda: not marked_processes(MARK, self.mark)), "processes outlive a killed lockstep run")
         self.assertTrue(wait_for(lambda: not os.listdir(self.rings)), "rings outlive a killed lockstep run")
 
     def test_killed_with_its_process_group_leaves_nothing(self):
@@ -242,7 +223,7 @@ class RunTest(FolderTest):
         self.assertEqual(process.stdout.readline(), "ready\n")
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        self.assertTrue(wait_for(lambda: not living(self.mark)))
+        self.assertTrue(wait_for(lambda: not marked_processes(MARK, self.mark)))
         self.assertTrue(wait_for(lambda: not os.listdir(self.rings)))
 
     def test_a_stopped_process_beside_the_job_is_not_hung_up(self):
@@ -255,7 +236,7 @@ class RunTest(FolderTest):
     def test_background_processes_of_the_command_are_ended(self):
         result = self.run_lockstep("run", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & exit 0")
         self.assertEqual(result.returncode, 0)
-        self.assertEqual(living(self.mark), [])
+        self.assertEqual(marked_processes(MARK, self.mark), [])
 
     # -- verdicts
 

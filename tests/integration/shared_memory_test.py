@@ -14,20 +14,12 @@ import threading
 import time
 import unittest
 
-from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, clean_environment, free_port
+from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, clean_environment, free_port, namespaces_refused
 
 MIB = 1 << 20
 SMALLEST = 256 << 10  # bytes of the smallest ring
 UNSHARE = ["unshare", "-m", "-p", "-f", "--mount-proc", "--kill-child"]
 NAMES = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LD_PRELOAD", "NCCL_", "STANDIN_")
-
-
-def refused():
-    """Returns why this machine cannot create such namespaces, or None if it can."""
-    if shutil.which("unshare") is None:
-        return "no unshare"
-    done = subprocess.run([*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else done.stderr.strip() or "unshare fails"
 
 
 def in_container(**plan):
@@ -43,7 +35,7 @@ def in_container(**plan):
 class SmallSharedMemoryTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        reason = refused()
+        reason = namespaces_refused(*UNSHARE[1:], "mount", "-t", "tmpfs", "tmpfs", "/dev/shm")
         if reason is not None:
             raise unittest.SkipTest("cannot create namespaces here: " + reason)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
