@@ -122,9 +122,9 @@ def judge(lockstep, place, name, seconds, part):
     kinds, verdicts, text = FAULTS[name]
     with open(os.path.join(place, "incident", "verdict.json"), encoding="utf-8") as file:
         verdict = json.load(file)
-    said, found = describe(verdict)
+    description, found = describe(verdict)
     good = verdict["verdict"] in verdicts and right(found, kinds) and text in json.dumps(verdict)
-    part.check(good, f"{name}, lockstep run", f"{said} ({seconds:.0f} s in all)")
+    part.check(good, f"{name}, lockstep run", f"{description} ({seconds:.0f} s in all)")
     dumps = sorted(glob.glob(os.path.join(place, "fr", "rank_*")))
     if name in NO_DUMPS:
         return
@@ -135,13 +135,13 @@ def judge(lockstep, place, name, seconds, part):
                         ("dumps and rings together", [os.path.join(place, "incident"), os.path.join(place, "fr")])):
         done = run([lockstep, "analyze", "--format", "json", *paths], timeout=60)
         try:
-            said, found = describe(json.loads(done.out))
+            description, found = describe(json.loads(done.out))
         except ValueError:
             part.check(False, f"{name}, {what}", done.why())
             continue
         # Dumps do not show why a rank is stuck. Without start times, they also do not show which GPU of a pair is stuck, so the rank or the pair is right.
         named = len(found) == 1 and RANK in found[0][1] and len(found[0][1]) <= (2 if name == "gpu-stall" else 1)
-        part.check(named if what.startswith("Flight") else right(found, kinds), f"{name}, {what}", f"of {len(dumps)} ranks: {said}")
+        part.check(named if what.startswith("Flight") else right(found, kinds), f"{name}, {what}", f"of {len(dumps)} ranks: {description}")
 
 
 def describe(verdict):

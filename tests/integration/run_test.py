@@ -112,10 +112,10 @@ class RunTest(FolderTest):
             port = probe.getsockname()[1]
         result = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=127.0.0.1",
                                    f"MASTER_PORT={port}", TRAINSIM, "--tp", "2", "--store-timeout", "8")
-        told = re.findall(r"(?m)^lockstep: nothing has been recorded after [\d.]+ s: NCCL was loaded, but no communicator was created, or a ring could not be created.*; to see what a process is doing: "
+        reply = re.findall(r"(?m)^lockstep: nothing has been recorded after [\d.]+ s: NCCL was loaded, but no communicator was created, or a ring could not be created.*; to see what a process is doing: "
                           r"lockstep evidence (\d+)$", result.stderr)
-        self.assertGreaterEqual(len(told), 1, result.stderr)
-        self.assertLessEqual(len(told), 2, "not before 2.4 and 4.8 s")
+        self.assertGreaterEqual(len(reply), 1, result.stderr)
+        self.assertLessEqual(len(reply), 2, "not before 2.4 and 4.8 s")
         self.assertRegex(result.stderr, r"(?m)^lockstep: nothing was recorded: ")
         quiet = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "-u", "LD_PRELOAD", "sleep", "4")
         self.assertNotIn("nothing has been recorded after", quiet.stderr, "no process of this job records")
@@ -131,13 +131,13 @@ class RunTest(FolderTest):
         job = os.path.join(os.path.dirname(__file__), "../../recorder/testing/ctypes_job.py")
         script = (f"import runpy, sys, time; sys.argv = ['', {libraries[0]!r}, {libraries[1]!r}, 'threads']; "
                   f"runpy.run_path({job!r}, run_name='__main__'); time.sleep(1.5)")
-        for hook, said in (("symbols", "set LOCKSTEP_HOOK=dlsym"), ("off", "LOCKSTEP_HOOK=off is set"), ("dlsym", None)):
+        for hook, output in (("symbols", "set LOCKSTEP_HOOK=dlsym"), ("off", "LOCKSTEP_HOOK=off is set"), ("dlsym", None)):
             result = self.run_lockstep("run", "--", sys.executable, "-c", script, environment=self.environment(LOCKSTEP_HOOK=hook))
             self.assertEqual(result.returncode, 0, result.stderr)
-            if said is None:
+            if output is None:
                 self.assertNotIn("nothing was recorded", result.stderr)
             else:
-                self.assertIn(said, result.stderr)
+                self.assertIn(output, result.stderr)
 
     def test_dies_of_the_commands_signal(self):
         self.assertEqual(self.run_lockstep("run", "--", "sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
@@ -157,7 +157,7 @@ class RunTest(FolderTest):
     def test_closed_standard_files_stay_closed_for_the_job(self):
         script = 'for fd in 0 1 2; do [ -e /proc/self/fd/$fd ] && echo open $fd >> told; done; echo ran >> told; exit 7'
         for closed in ("0", "1", "2", "01", "012"):
-            told = os.path.join(self.folder, "told")
+            reply = os.path.join(self.folder, "told")
             redirections = " ".join(f"{fd}>&-" for fd in closed)
             for how in ("", "-n 1 "):
                 shell = f"exec '{LOCKSTEP}' run {how}-- bash -c '{script}' {redirections}"
@@ -165,10 +165,10 @@ class RunTest(FolderTest):
                     result = subprocess.run(["bash", "-c", shell], cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL,
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
                     self.assertEqual(result.returncode, 7)
-                    with open(told, encoding="utf-8") as file:
+                    with open(reply, encoding="utf-8") as file:
                         # `[` is a bash builtin, so /proc/self is the shell's folder.
                         self.assertEqual(file.read().split("\n")[:-1], [f"open {fd}" for fd in "012" if fd not in closed] + ["ran"])
-                    os.remove(told)
+                    os.remove(reply)
 
     def test_ranks_get_their_environment(self):
         environment = self.environment(LD_PRELOAD="/lib/x86_64-linux-gnu/libm.so.6" if os.path.exists("/lib/x86_64-linux-gnu/libm.so.6") else None)
