@@ -242,6 +242,15 @@ TEST(TimelineTest, LanesByHostRankAndStream) {
   EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kAll, selection, &filtered).lanes.size(), 3u);
 }
 
+TEST(TimelineTest, LateWorkOnAnUnnamedStreamHasALane) {
+  Bundle bundle = RandomBundle(8, 2, 300);
+  bundle.ranks[1].ops[290].stream = kNoIndex;
+  const TimelineLanes lanes = OrderLanes(*Open(bundle), LaneDetail::kStreams, LaneChoice::kAll, {}, nullptr);
+  ASSERT_EQ(lanes.lanes.size(), 7u) << "calls and two streams each, and one more";
+  EXPECT_EQ(lanes.RowOf(6), 1);
+  EXPECT_EQ(lanes.lanes[6].filter.stream, kIndexNoStream);
+}
+
 TEST(TimelineTest, TicksAreRound) {
   for (const double span : {1e3, 5e5, 3e8, 2e9, 7e10, 4e12, 9e13}) {
     const auto ticks = TimelineTicks(span * 0.3, span * 1.3, 1000, 100);
