@@ -31,6 +31,7 @@ void StackModel::SetDocument(DocumentPtr document) {
   children_.assign(1, {});
   total_ = 0;
   culprit_ = -1;
+  verdict_names_ = false;
   if (document_ != nullptr) {
     const auto& stacks = document_->facts().stacks();
     const int n = stacks.size();
@@ -53,11 +54,10 @@ void StackModel::SetDocument(DocumentPtr document) {
       named = Ranks::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
     }
     odd_.assign(static_cast<size_t>(n), false);
-    bool any = false;
     for (int i = 0; i < n && !named.empty(); ++i) {
       const bool all = named.ContainsAll(RanksOf(i));
       odd_[static_cast<size_t>(i)] = all;
-      any |= all;
+      verdict_names_ |= all;
     }
     for (std::vector<int>& siblings : children_) {
       std::stable_sort(siblings.begin(), siblings.end(), [&](int a, int b) {
@@ -68,7 +68,7 @@ void StackModel::SetDocument(DocumentPtr document) {
       for (size_t k = 0; k < siblings.size(); ++k) {
         const int64_t ranks = ranks_[static_cast<size_t>(siblings[k])];
         row_[static_cast<size_t>(siblings[k])] = static_cast<int>(k);
-        if (any) continue;
+        if (verdict_names_) continue;
         odd_[static_cast<size_t>(siblings[k])] = siblings.size() > 1 && ranks * 4 <= of_parent &&
                                                  ranks == ranks_[static_cast<size_t>(siblings[0])] &&
                                                  ranks < ranks_[static_cast<size_t>(siblings.back())];
@@ -137,7 +137,7 @@ QString StackModel::NodeText(int node) const {
   if (node < 0 || node >= node_count()) return {};
   QStringList lines = {FrameOf(node), KindName(KindOf(node)) + " frame",
                        QString("%L1 of %L2 ranks: %3").arg(RanksIn(node)).arg(total_).arg(RankList(RanksOf(node)))};
-  if (Odd(node)) lines << (culprit_ >= 0 ? "named by the verdict" : "a few ranks differ from the others here");
+  if (Odd(node)) lines << (verdict_names_ ? "named by the verdict" : "a few ranks differ from the others here");
   if (ChildrenOf(node).empty()) lines << "innermost frame";
   return lines.join('\n');
 }

@@ -72,6 +72,7 @@ class StackModel : public QAbstractItemModel {
   std::vector<bool> odd_;
   std::vector<std::vector<int>> children_;  // [0] for the roots, then one entry per node
   int culprit_ = -1;
+  bool verdict_names_ = false;  // exceptional nodes are the culprits'
   int64_t total_ = 0;
 };
 

@@ -84,6 +84,16 @@ TEST(StackModelTest, RanksInTheVerdictComeBeforeRareStacks) {
   EXPECT_TRUE(model.NodeText(5).contains("named by the verdict"));
 }
 
+TEST(StackModelTest, ARareStackOfOtherRanksIsNotNamedByTheVerdict) {
+  ViewFacts facts = OddOne();
+  facts.mutable_verdict()->add_findings()->add_culprit_ranks(7);
+  StackModel model;
+  model.SetDocument(Made(facts));
+  ASSERT_TRUE(model.Odd(2));
+  EXPECT_FALSE(model.NodeText(2).contains("named by the verdict"));
+  EXPECT_TRUE(model.NodeText(2).contains("a few ranks differ from the others here"));
+}
+
 TEST(StackModelTest, ThePictureNeverLosesOneRankOfMany) {
   StackModel model;
   model.SetDocument(Made(OddOne()));
