@@ -73,7 +73,7 @@ void TakeLags(MatrixData* data) {
   for (size_t row = 0; row < data->lag.size(); ++row) {
     const int place = data->document->RowOf(cells.rank_of_row[row]);
     if (place < 0) continue;
-    data->lag[row] = std::max<int64_t>(data->document->FactsAt(place).lag(), 0);
+    data->lag[row] = data->document->FactsAt(place).lag();
     data->most_lag = std::max(data->most_lag, data->lag[row]);
   }
 }

@@ -11,6 +11,7 @@
 #include <QWheelEvent>
 
 #include "analyzer/testing/job.h"
+#include "gui/testing/facts.h"
 #include "gui/view/matrix/legend.h"
 
 namespace lockstep::gui {
@@ -399,6 +400,21 @@ TEST_F(MatrixViewTest, TheLegendCountsVisibleCellsAndFindsTheNext) {
   for (const int64_t count : legend.counts()) sum += count;
   EXPECT_LT(sum, static_cast<int64_t>(whole));
   EXPECT_GT(sum, 0);
+}
+
+TEST(MatrixViewLagTest, AnUnknownLagStaysUnknown) {
+  ViewFacts facts;
+  for (int rank = 0; rank < 8; ++rank) {
+    facts.add_ranks()->set_rank(rank);
+    facts.mutable_ranks(rank)->set_lag(rank == 3 ? -1 : rank);
+  }
+  Navigator navigator;
+  MatrixView view(&navigator);
+  view.resize(1000, 640);
+  view.show();
+  view.SetDocument(testing::OpenWith(lockstep::testing::Job(2, 2, 2, 4).Run(), facts));
+  ASSERT_TRUE(Settle(view));
+  EXPECT_EQ(view.data()->lag, (std::vector<int64_t>{0, 1, 2, -1, 4, 5, 6, 7}));
 }
 
 }  // namespace
