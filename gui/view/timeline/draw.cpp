@@ -139,7 +139,7 @@ void TimelinePane::DrawLooks(QPainter* painter, const Frame& frame, bool whole) 
   request.width = static_cast<int>(frame.plot.width() * ratio);
   request.height = static_cast<int>(frame.plot.height() * ratio);
   if (whole) {
-    const auto raster = RasterLanes(*timeline_, *lanes_, request, 5'000'000, true);
+    const auto raster = RasterLanes(*timeline_, *lanes_, request, INT64_MAX, true);
     painter->drawImage(frame.plot, ImageOf(*raster, frame.theme));
     return;
   }
