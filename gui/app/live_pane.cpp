@@ -101,8 +101,8 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   });
   connect(&dumping_, &QProcess::finished, this, [this](int status) {
     dump_->setEnabled(table_->rowCount() > 0 && again_->isHidden());
-    const QString said = QString::fromUtf8(dumping_.readAllStandardError());
-    Say((status > 1 ? "No incident: " : "") + said.simplified().right(300));
+    const QString error = QString::fromUtf8(dumping_.readAllStandardError());
+    Say((status > 1 ? "No incident: " : "") + error.simplified().right(300));
     if (status <= 1) Ask();  // the answer contains the new incident
   });
   connect(&dumping_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
@@ -138,7 +138,7 @@ void LivePane::AskAgain() {
   const QSignalBlocker quiet(top_);
   top_.kill();
   top_.waitForFinished(200);
-  told_ = false;
+  error_shown_ = false;
   state_->setText(QString("Asking %1 again ..").arg(Name()));
   Ask();
 }
@@ -149,14 +149,14 @@ void LivePane::Tick() {
     if (asked_.hasExpired(kEveryMs)) Ask();
   } else if (asked_.hasExpired(kGiveUpMs)) {
     AskAgain();
-  } else if (asked_.hasExpired(kSilentMs) && !told_) {
+  } else if (asked_.hasExpired(kSilentMs) && !error_shown_) {
     Silent(QString("%1 has not responded for %2 s").arg(Name()).arg(asked_.elapsed() / 1000));
-    told_ = false;  // keep updating the seconds
+    error_shown_ = false;  // keep updating the seconds
   }
 }
 
 void LivePane::Silent(const QString& why) {
-  told_ = true;
+  error_shown_ = true;
   QString text = why;
   if (heard_.isValid()) text += QString("; the jobs below are as of %1 s ago").arg(heard_.elapsed() / 1000);
   state_->setText(text + ". Retrying every few seconds.");
@@ -177,7 +177,7 @@ void LivePane::Dump() {
 
 void LivePane::Show(const QByteArray& lines) {
   heard_.start();
-  told_ = false;
+  error_shown_ = false;
   again_->hide();
   QList<QJsonObject> jobs;
   for (const QByteArray& line : lines.split('\n')) {

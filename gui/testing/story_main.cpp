@@ -37,13 +37,13 @@ bool Until(const std::function<bool()>& done) {
 void Tell(lockstep::gui::MainWindow* window) {
   QTest::keySequence(window, QKeySequence("]"));
   Until([&] { return window->Idle(); });
-  QJsonObject said =
+  QJsonObject story =
       QJsonDocument::fromJson(lockstep::gui::DescribeJson(*window->document(), window->navigator()->selection()))
           .object();
   const lockstep::gui::Document& document = *window->document();
-  said.insert("wait_for", WaitGraphText(lockstep::gui::BuildWaitGraph(
-                              document.facts(), [&](int32_t comm) { return document.CommName(comm); })));
-  puts(QJsonDocument(said).toJson(QJsonDocument::Compact).constData());
+  story.insert("wait_for", WaitGraphText(lockstep::gui::BuildWaitGraph(
+                               document.facts(), [&](int32_t comm) { return document.CommName(comm); })));
+  puts(QJsonDocument(story).toJson(QJsonDocument::Compact).constData());
   fflush(stdout);
 }
 

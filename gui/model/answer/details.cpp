@@ -53,8 +53,7 @@ class Maker {
     details_.sections.back().lines.push_back({label, text, -1, ViewState::kOutside, false});
     return details_.sections.back().lines.back();
   }
-  // Adds a line if the fact is known.
-  void Known(const QString& label, const QString& text) {
+  void LineIfKnown(const QString& label, const QString& text) {
     if (!text.isEmpty()) Line(label, text);
   }
   void Linked(const QString& label, const QString& text, Selection selection) {
@@ -123,7 +122,7 @@ void Maker::Operation(int row, int64_t record) {
   for (size_t i = 0; i < columns_->in_flight().size(); ++i) {
     const InFlightOp& there = columns_->in_flight()[i];
     if (there.row != row || there.record != record) continue;
-    Known("waits for", columns_->WaitsFor(document_, i));
+    LineIfKnown("waits for", columns_->WaitsFor(document_, i));
     break;
   }
 }
@@ -201,7 +200,7 @@ void Maker::Rank(int row) {
   const IndexRank& rank = document_.Entry(row);
   const RankFacts& facts = document_.FactsAt(row);
   Begin(Title(row));
-  Known("state", Plain(facts.state(), 300));
+  LineIfKnown("state", Plain(facts.state(), 300));
   if (!details_.sections.back().lines.empty()) details_.sections.back().lines.back().mark = columns_->MarkOf(row);
   if (const WaitClass* wait = document_.WaitOf(row); wait != nullptr) {
     Linked("class", WaitClassWord(document_, row) + ": " + Plain(wait->label(), 160),
@@ -240,7 +239,7 @@ void Maker::Rank(int row) {
                     (pci.isEmpty() ? "" : (rank.gpu >= 0 ? " at " : "") + pci));
   }
   if (rank.pid != 0) Line("process", QString::number(rank.pid));
-  Known("recorder", Plain(facts.recorder(), 160));
+  LineIfKnown("recorder", Plain(facts.recorder(), 160));
   Line("GPU recorded", facts.gpu_recorded() ? "yes" : "no: GPU activity is unknown");
   if (facts.records_lost() > 0)
     Line("lost", Count(static_cast<int64_t>(std::min<uint64_t>(facts.records_lost(), INT64_MAX))) + " records");
@@ -249,9 +248,9 @@ void Maker::Rank(int row) {
                     ? QString("not aligned with other hosts")
                     : QString("aligned within %1").arg(Duration(facts.clock_uncertainty_ns())));
   for (const std::string& line : HardwareTrouble(facts.evidence(), 5)) Line("hardware", Plain(line, 300));
-  if (facts.has_evidence()) Known("hardware events", Plain(HardwareSeen(facts.evidence()), 300));
-  Known("memory", Plain(MemoryTrouble(facts.evidence()), 300));
-  Known("file", Plain(facts.path(), 400));
+  if (facts.has_evidence()) LineIfKnown("hardware events", Plain(HardwareSeen(facts.evidence()), 300));
+  LineIfKnown("memory", Plain(MemoryTrouble(facts.evidence()), 300));
+  LineIfKnown("file", Plain(facts.path(), 400));
   Stacks(row);
   const auto memberships = document_.MembershipsOf(row);
   Begin("Its communicators");
@@ -316,7 +315,7 @@ void Maker::Several(const Ranks& ranks, const std::atomic<bool>* cancel) {
   const size_t same = details_.sections.size() - 1;
   std::vector<std::pair<const char*, std::vector<std::pair<QString, std::vector<int32_t>>>>> differing;
   for (const auto& [name, value_of] : aspects) {
-    if (Stopped(cancel)) return;
+    if (Cancelled(cancel)) return;
     absl::flat_hash_map<std::string, std::pair<QString, std::vector<int32_t>>> values;
     for (const int row : rows) {
       QString value = value_of(row);
@@ -325,7 +324,7 @@ void Maker::Several(const Ranks& ranks, const std::atomic<bool>* cancel) {
       who.push_back(document_.RankAt(row));
     }
     if (values.size() == 1) {
-      Known(name, values.begin()->second.first);
+      LineIfKnown(name, values.begin()->second.first);
       continue;
     }
     differing.emplace_back(name, std::vector<std::pair<QString, std::vector<int32_t>>>());
@@ -524,7 +523,7 @@ Details DetailsOf(const DocumentPtr& document, const Selection& selection, const
   } else if (comm >= 0) {
     if (one_seq && row >= 0) maker.Peers(comm, selection.seq_first);
   }
-  if (Stopped(cancel)) return {};
+  if (Cancelled(cancel)) return {};
   if (row >= 0) {
     maker.Rank(row);
   } else if (selection.ranks.size() == 1) {

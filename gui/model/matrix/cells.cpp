@@ -241,7 +241,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
     int32_t& known = matrix->rank_of_row[static_cast<size_t>(row)];
     if (known < 0) known = rank;
   }
-  if (Stopped(cancel)) return nullptr;
+  if (Cancelled(cancel)) return nullptr;
 
   // Returns the first column after the call with this number.
   auto column_after = [&](int64_t seq) {
@@ -256,7 +256,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
   }
   matrix->cells.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   InTwo(rows, [&](int first, int last) {
-    for (int row = first; row < last && !Stopped(cancel); ++row) {
+    for (int row = first; row < last && !Cancelled(cancel); ++row) {
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const IndexMembership* m = member[static_cast<size_t>(row)];
       if (m == nullptr) {
@@ -285,12 +285,12 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
         Raise(&out[at], static_cast<ViewState>(tables[0][1][in[at]]));
     }
   });
-  if (Stopped(cancel)) return nullptr;
+  if (Cancelled(cancel)) return nullptr;
   const auto deviations = Deviations(document);
   if (const auto it = deviations.find(comm); it != deviations.end()) {
     for (const Deviation& deviation : it->second) {
       if (deviation.seq < matrix->first_seq || deviation.seq - matrix->first_seq >= columns) continue;
-      if (Stopped(cancel)) return nullptr;
+      if (Cancelled(cancel)) return nullptr;
       const size_t column = static_cast<size_t>(deviation.seq - matrix->first_seq);
       for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
         if (!deviation.ranks.Contains(matrix->rank_of_row[row])) continue;
@@ -316,7 +316,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
 
   std::vector<Progress> progress(index.comms().size());
   for (const IndexMembership& m : index.memberships()) Count(m, &progress[m.comm]);
-  if (Stopped(cancel)) return nullptr;
+  if (Cancelled(cancel)) return nullptr;
   const auto deviations = Deviations(document);
   matrix->cells.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   const Table& table = OpTable();
@@ -379,7 +379,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
                                                                                        : ViewState::kOutside);
   };
   InTwo(rows, [&](int first, int last) {
-    for (int row = first; row < last && !Stopped(cancel); ++row) {
+    for (int row = first; row < last && !Cancelled(cancel); ++row) {
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const Line& line = lines[static_cast<size_t>(row)];
       if (line.row < 0) {
@@ -389,7 +389,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
       }
     }
   });
-  return Stopped(cancel) ? nullptr : matrix;
+  return Cancelled(cancel) ? nullptr : matrix;
 }
 
 Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, int row, int column) {

@@ -92,7 +92,7 @@ StateCounts CountStates(const MatrixData& data, int line_first, int line_last, i
   std::array<std::array<uint32_t, 16>, 4> tables{};
   int gathered = 0;
   for (int line = line_first; line <= line_last; ++line) {
-    if (Stopped(cancel)) return counts;
+    if (Cancelled(cancel)) return counts;
     const uint8_t* in = cells.Row(static_cast<int>(data.order.rows[static_cast<size_t>(line)]));
     int c = column_first;
     for (; c + 4 <= column_last + 1; c += 4) {

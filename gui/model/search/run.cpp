@@ -374,7 +374,7 @@ class Row {
 
 void ScanRows(const Prepared& p, int begin, int end, const std::atomic<bool>* cancel, QueryResult* result) {
   std::vector<int32_t> ranks;
-  for (int row = begin; row < end && !Stopped(cancel); ++row) {
+  for (int row = begin; row < end && !Cancelled(cancel); ++row) {
     const int64_t before = result->hit_count;
     Row(p, row).Scan(result, static_cast<size_t>(kMostHits));
     if (result->hit_count > before) ranks.push_back(p.document->RankAt(row));

@@ -165,7 +165,7 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
       }
       last = std::max(
           last, Add(Add(rank.base_ns, int64_t{latest} * 1000), d.FactsAt(static_cast<int>(row)).clock_offset_ns()));
-      if (Stopped(cancel)) return nullptr;
+      if (Cancelled(cancel)) return nullptr;
     }
   }
   last = LastTaken(d, last);
@@ -208,7 +208,7 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
       if (i % kBlock == 0) {
         block.begin = INT64_MAX;
         block.end = INT64_MIN;
-        if (Stopped(cancel)) return;
+        if (Cancelled(cancel)) return;
       }
       TimelinePiece pieces[3];
       const int n = t->PiecesOf(r, index.op(row, rank.first_op + i), pieces);
@@ -226,9 +226,9 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
   };
   constexpr size_t kChunk = 64;
   Parallel((rows + kChunk - 1) / kChunk, [&](size_t chunk, size_t) {
-    for (size_t row = chunk * kChunk; row < std::min(rows, (chunk + 1) * kChunk) && !Stopped(cancel); ++row) one(row);
+    for (size_t row = chunk * kChunk; row < std::min(rows, (chunk + 1) * kChunk) && !Cancelled(cancel); ++row) one(row);
   });
-  if (Stopped(cancel)) return nullptr;
+  if (Cancelled(cancel)) return nullptr;
   return out;
 }
 
