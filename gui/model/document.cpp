@@ -120,6 +120,34 @@ IndexOp Document::OpAt(int row, int64_t record) const {
   return index_->op(static_cast<size_t>(row), Entry(row).first_op + static_cast<uint64_t>(record));
 }
 
+int64_t Document::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const {
+  if (row < 0 || row >= rank_count() || comm < 0 || seq < 0) return -1;
+  // Compares the stored membership and number, so no other column needs to be read.
+  const auto memberships = MembershipsOf(row);
+  size_t place = 0;
+  while (place < memberships.size() && memberships[place].comm != static_cast<uint32_t>(comm)) ++place;
+  if (place >= memberships.size() || place >= kIndexNoMembership) return -1;
+  const int64_t number = seq - memberships[place].seq_base;
+  if (number < 0 || number >= kIndexNoSeq) return -1;
+  const IndexColumns columns = index_->columns(static_cast<size_t>(row));
+  for (size_t k = columns.membership.size(); k-- > 0;) {
+    if (--*budget < 0) return -2;
+    if (columns.membership[k] != place || columns.seq[k] != static_cast<uint32_t>(number)) continue;
+    const auto found = static_cast<ring::CallKind>(columns.kind[k]);
+    if (kind == ring::CallKind::kNone ? !ring::IsCollective(found) : found != kind) continue;
+    if (kind != ring::CallKind::kNone && columns.peer[k] != kIndexNoPeer &&
+        columns.peer[k] != static_cast<uint32_t>(peer) + 1)
+      continue;
+    return static_cast<int64_t>(k);
+  }
+  return -1;
+}
+
+int64_t Document::FindCollective(int row, int32_t comm, int64_t seq) const {
+  int64_t budget = INT64_MAX;
+  return FindOp(row, comm, seq, ring::CallKind::kNone, -1, &budget);
+}
+
 Selection Document::SelectOp(int row, int64_t record) const {
   const IndexOp op = OpAt(row, record);
   const int32_t rank = RankAt(row);

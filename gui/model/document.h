@@ -64,6 +64,11 @@ class Document {
   int32_t CommOf(const IndexOp& op) const;
   IndexOp OpAt(int row, int64_t record) const;  // 0 is the rank's oldest
   int64_t OpCount(int row) const { return static_cast<int64_t>(Entry(row).ops); }
+  // Returns the newest operation of the row with this number on this communicator; -1 if there is none. If `kind` is
+  // kNone, any collective matches, otherwise a call of this kind with `peer` or an unknown peer. Subtracts the
+  // operations read from *budget; returns -2 if the budget is too small.
+  int64_t FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const;
+  int64_t FindCollective(int row, int32_t comm, int64_t seq) const;
   Selection SelectOp(int row, int64_t record) const;
   QString OpText(const IndexOp& op) const;  // "AllReduce #41 of dp"
 

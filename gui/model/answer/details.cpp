@@ -440,15 +440,6 @@ void Maker::Nothing() {
 
 }  // namespace
 
-int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq) {
-  if (row < 0 || row >= document.rank_count() || comm < 0 || seq < 0) return -1;
-  for (int64_t i = document.OpCount(row) - 1; i >= 0; --i) {
-    const IndexOp op = document.OpAt(row, i);
-    if (op.seq == seq && ring::IsCollective(op.kind) && document.CommOf(op) == comm) return i;
-  }
-  return -1;
-}
-
 std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, const IncidentColumns& columns,
                                                    int32_t comm, int64_t seq) {
   if (comm < 0 || comm >= document.comm_count() || seq < 0) return {};
@@ -514,7 +505,7 @@ Details DetailsOf(const DocumentPtr& document, const Selection& selection, const
     row = d.RowOf(selection.record_rank);
     record = selection.record < d.OpCount(row) ? selection.record : -1;
   } else if (row >= 0 && comm >= 0 && one_seq) {
-    record = FindRecord(d, row, comm, selection.seq_first);
+    record = d.FindCollective(row, comm, selection.seq_first);
   }
   if (record >= 0) {
     maker.Operation(row, record);

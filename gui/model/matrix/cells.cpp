@@ -113,27 +113,6 @@ bool WaitsIn(const WaitClass& wait, bool collective) {
   return wait.operation().empty() || collective == !wait.point_to_point();
 }
 
-// Returns the index of the operation (communicator, sequence number) among the rank's operations; -1 if not recorded.
-int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
-  if (row < 0 || row >= document.rank_count()) return -1;
-  const auto memberships = document.MembershipsOf(row);
-  const IndexColumns stored = document.index().columns(static_cast<size_t>(row));
-  const auto of = stored.membership;
-  const auto seqs = stored.seq;
-  const auto kinds = stored.kind;
-  for (size_t m = 0; m < memberships.size() && m < kIndexNoMembership; ++m) {
-    const int64_t wanted = seq - memberships[m].seq_base;
-    if (memberships[m].comm != static_cast<uint32_t>(comm) || wanted < 0 || wanted >= kIndexNoSeq) continue;
-    for (size_t i = of.size(); i-- > 0;) {
-      if (of[i] == m && seqs[i] == static_cast<uint32_t>(wanted) &&
-          ring::IsCollective(static_cast<ring::CallKind>(kinds[i]))) {
-        return static_cast<int64_t>(i);
-      }
-    }
-  }
-  return -1;
-}
-
 // Selects the call that the peers have made and the rank has not.
 bool NextCall(const Document& document, int row, Selection* selection) {
   for (int i = 0; i < document.anomaly_count(); ++i) {
@@ -402,7 +381,7 @@ Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, in
   if (matrix.mode == MatrixMode::kCommunicator) {
     selection.comm = matrix.comm;
     selection.seq_first = selection.seq_last = matrix.first_seq + column;
-    selection.record = RecordOf(document, place, matrix.comm, selection.seq_first);
+    selection.record = document.FindCollective(place, matrix.comm, selection.seq_first);
     if (selection.record >= 0) selection.record_rank = rank;
     return selection;
   }
@@ -449,7 +428,7 @@ CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, c
         selection.record < document.OpCount(place)) {
       column = column_of(place, selection.record);
     } else if (place >= 0 && seqs) {
-      column = column_of(place, RecordOf(document, place, selection.comm, selection.seq_first));
+      column = column_of(place, document.FindCollective(place, selection.comm, selection.seq_first));
       const IndexMembership* m = document.MembershipOf(place, selection.comm);
       if (column < 0 && m != nullptr && m->issued >= kNone && m->issued < selection.seq_first)
         column = matrix.columns - 1;

@@ -356,33 +356,6 @@ TimelineHit Timeline::HitAt(int row, LaneFilter filter, double at, double near) 
   return best;
 }
 
-int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const {
-  const auto r = static_cast<size_t>(row);
-  const IndexReader& index = document_->index();
-  const IndexRank& rank = index.ranks()[r];
-  // Compares the stored membership and number, so no other column needs to be read.
-  uint32_t place = 0;
-  while (place < rank.memberships &&
-         index.memberships()[rank.first_membership + place].comm != static_cast<uint32_t>(comm))
-    ++place;
-  if (comm < 0 || place >= rank.memberships || place >= kIndexNoMembership) return -1;
-  const int64_t number = seq - index.memberships()[rank.first_membership + place].seq_base;
-  if (seq < 0 || number < 0 || number >= kIndexNoSeq) return -1;
-  const IndexColumns columns = index.columns(r);
-  for (int64_t i = static_cast<int64_t>(rank.ops) - 1; i >= 0; --i) {
-    if (--*budget < 0) return -2;
-    const auto k = static_cast<size_t>(i);
-    if (columns.membership[k] != place || columns.seq[k] != static_cast<uint32_t>(number)) continue;
-    const auto found = static_cast<ring::CallKind>(columns.kind[k]);
-    if (kind == ring::CallKind::kNone ? ring::IsPointToPoint(found) : found != kind) continue;
-    if (kind != ring::CallKind::kNone && columns.peer[k] != kIndexNoPeer &&
-        columns.peer[k] != static_cast<uint32_t>(peer) + 1)
-      continue;
-    return i;
-  }
-  return -1;
-}
-
 namespace {
 
 // Uses as many decimals as are needed to tell neighboring ticks apart.

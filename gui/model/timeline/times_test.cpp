@@ -172,15 +172,17 @@ TEST(TimelineTest, UnmeasuredTimesAreNotDrawnAsMeasured) {
   EXPECT_EQ(p[0].end, t->span_ns()) << "still open when the data was taken, which is the end here";
 }
 
-TEST(TimelineTest, FindsOperationsAndHits) {
+TEST(TimelineTest, FindsOperationsAndPieces) {
   const DocumentPtr d = Open(RandomBundle(4, 2, 300));
   const auto t = Timeline::Build(d);
   int64_t budget = 1000;
-  EXPECT_EQ(t->FindOp(1, 0, 77, ring::CallKind::kNone, -1, &budget), 76);
-  EXPECT_EQ(t->FindOp(1, 0, 7777, ring::CallKind::kNone, -1, &budget), -1);
-  EXPECT_EQ(t->FindOp(1, 5, 77, ring::CallKind::kNone, -1, &budget), -1);
+  EXPECT_EQ(d->FindOp(1, 0, 77, ring::CallKind::kNone, -1, &budget), 76);
+  EXPECT_EQ(d->FindOp(1, 0, 7777, ring::CallKind::kNone, -1, &budget), -1);
+  EXPECT_EQ(d->FindOp(1, 5, 77, ring::CallKind::kNone, -1, &budget), -1);
+  EXPECT_EQ(d->FindCollective(1, 0, 77), 76);
+  EXPECT_EQ(d->FindCollective(-1, 0, 77), -1);
   budget = 3;
-  EXPECT_EQ(t->FindOp(1, 0, 1, ring::CallKind::kNone, -1, &budget), -2);
+  EXPECT_EQ(d->FindOp(1, 0, 1, ring::CallKind::kNone, -1, &budget), -2);
   const IndexOp op = d->OpAt(0, 150);
   const TimelineHit hit = t->HitAt(0, {}, static_cast<double>(t->At(0, op.enter_ns)) + 100, 50);
   EXPECT_EQ(hit.row, 0);
