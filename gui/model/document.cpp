@@ -98,6 +98,14 @@ const WaitClass* Document::WaitOf(int row) const {
   return wait < 0 ? nullptr : &facts_.classes(wait);
 }
 
+bool Document::WaitsIn(int row, int32_t comm, int64_t seq, bool collective) const {
+  const WaitClass* wait = WaitOf(row);
+  // Collectives and sends are numbered separately, so the number alone does not identify the call.
+  return wait != nullptr && (wait->kind() == WaitClass::VICTIM || wait->kind() == WaitClass::IN_CYCLE) && seq >= 0 &&
+         wait->comm() == comm && wait->sequence() == seq &&
+         (wait->operation().empty() || wait->point_to_point() != collective);
+}
+
 Ranks Document::MissingRanks() const {
   Ranks missing;
   for (const RankRuns& runs : facts_.missing()) missing.Unite(Ranks::Of(runs));

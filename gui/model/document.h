@@ -47,7 +47,9 @@ class Document {
   const RankFacts& FactsAt(int row) const { return facts_.ranks(row); }
   const IndexRank& Entry(int row) const { return index_->ranks()[static_cast<size_t>(row)]; }
   const WaitClass* WaitOf(int row) const;  // null if unknown
-  Ranks MissingRanks() const;              // ranks without data
+  // Returns whether the analysis found the rank waiting in this call, even if no member is known to be missing.
+  bool WaitsIn(int row, int32_t comm, int64_t seq, bool collective) const;
+  Ranks MissingRanks() const;  // ranks without data
   QString HostAt(int row) const;
   int comm_count() const { return static_cast<int>(index_->comms().size()); }
   const IndexComm& CommEntry(int32_t comm) const { return index_->comms()[static_cast<size_t>(comm)]; }

@@ -473,7 +473,7 @@ std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, con
     if (rank < 0) continue;
     ViewState state = ViewState::kIssued;
     const IndexCell cell = index.CellAt(entry, member, seq, m);
-    const bool waits = least < seq || (m != nullptr && WaitsInCollective(document, there->second, comm, seq));
+    const bool waits = least < seq || (m != nullptr && document.WaitsIn(there->second, comm, seq, true));
     switch (cell) {
       case IndexCell::kEmpty: state = ViewState::kOutside; break;
       case IndexCell::kNoData: state = ViewState::kNoData; break;

@@ -106,13 +106,6 @@ absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& 
 
 void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
 
-bool Waits(const WaitClass& wait) { return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE; }
-
-// Collectives and sends are numbered separately, so the sequence number alone does not identify the call.
-bool WaitsIn(const WaitClass& wait, bool collective) {
-  return wait.operation().empty() || collective == !wait.point_to_point();
-}
-
 // Selects the call that the peers have made and the rank has not.
 bool NextCall(const Document& document, int row, Selection* selection) {
   for (int i = 0; i < document.anomaly_count(); ++i) {
@@ -256,8 +249,8 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
       // A member without data has no counters, but the analysis may have found that this rank waits for it.
       const int place = document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]);
       const WaitClass* wait = place < 0 ? nullptr : document.WaitOf(place);
-      if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm ||
-          wait->sequence() < matrix->first_seq)
+      if (wait == nullptr || wait->sequence() < matrix->first_seq ||
+          !document.WaitsIn(place, comm, wait->sequence(), true))
         continue;
       const int64_t at = wait->sequence() - matrix->first_seq;
       if (at < columns && in[at] >= static_cast<uint8_t>(IndexCell::kUnknown))
@@ -312,7 +305,6 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
                  first = states.size() - shown;
     const uint64_t lost = document.FactsAt(line.row).records_lost();
     const WaitClass* wait = document.WaitOf(line.row);
-    const bool waits = wait != nullptr && Waits(*wait);
     bool behind = false, deviates = false;
     uint64_t lost_of_comms = 0;
     for (const IndexMembership& m : memberships) {
@@ -337,9 +329,9 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
       const int64_t seq = m.seq_base + open.seq;
       // Only the analysis shows whether the peer of a send, or a member without data, has arrived.
       const bool collective = ring::IsCollective(static_cast<ring::CallKind>(open.kind));
-      const bool told = waits && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq &&
-                        WaitsIn(*wait, collective);
-      if (told || (collective && progress[m.comm].least < seq)) cells[op - first] = Byte(StateOf(open.state, true));
+      if (document.WaitsIn(line.row, static_cast<int32_t>(m.comm), seq, collective) ||
+          (collective && progress[m.comm].least < seq))
+        cells[op - first] = Byte(StateOf(open.state, true));
     }
     for (size_t i = 0; i < shown && deviates; ++i) {
       const size_t op = first + i;

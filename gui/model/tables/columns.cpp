@@ -226,13 +226,6 @@ QString WaitClassWord(const Document& document, int row) {
   return wait == nullptr ? QString() : WaitKindName(wait->kind());
 }
 
-bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t seq) {
-  const WaitClass* wait = document.WaitOf(row);
-  // Collectives and sends are numbered separately, so the number alone does not identify the call.
-  return wait != nullptr && (wait->kind() == WaitClass::VICTIM || wait->kind() == WaitClass::IN_CYCLE) &&
-         !wait->point_to_point() && wait->comm() == comm && wait->sequence() == seq && seq >= 0;
-}
-
 QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int32_t comm) {
   QString text = QString::fromLatin1(ring::CallName(kind));
   if (seq >= 0) text += QString(" #%1").arg(seq);
