@@ -12,6 +12,7 @@
 #include "gui/model/answer/answer.h"
 #include "gui/model/latest_job.h"
 #include "gui/model/safe_text.h"
+#include "gui/model/wrap.h"
 
 namespace lockstep::gui {
 namespace {
@@ -22,11 +23,6 @@ constexpr int kMostComms = 24;  // per rank
 constexpr int kMostValues = 8;  // per difference
 constexpr int kMostMismatches = 8;
 constexpr int kRankColumns = 48;  // per list of ranks
-
-// Wraps, so that times in a hostile file cannot overflow.
-int64_t Apart(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-}
 
 Selection OfRanks(Ranks ranks) { return Selection::Of(std::move(ranks)); }
 Selection OfComm(int32_t comm, int64_t seq, Ranks ranks = {}) { return Selection::Of(std::move(ranks), comm, seq); }
@@ -109,14 +105,14 @@ void Maker::Operation(int row, int64_t record) {
     Line("stream", QString::number(op.stream < facts.streams_size() ? facts.streams(op.stream) : op.stream));
   }
   if (op.enter_ns > 0 && rank.captured_ns > 0)
-    Line("called", Duration(Apart(rank.captured_ns, op.enter_ns)) + " before the data was taken");
+    Line("called", Duration(Minus(rank.captured_ns, op.enter_ns)) + " before the data was taken");
   if (op.enter_ns > 0)
-    Line("in the call", op.return_ns > 0 ? Duration(Apart(op.return_ns, op.enter_ns))
+    Line("in the call", op.return_ns > 0 ? Duration(Minus(op.return_ns, op.enter_ns))
                                          : QString("has not returned, or its return was not recorded"));
-  if (op.started_ns > 0) Line("started", Duration(Apart(op.started_ns, op.enter_ns)) + " after the call");
+  if (op.started_ns > 0) Line("started", Duration(Minus(op.started_ns, op.enter_ns)) + " after the call");
   if (op.completed_ns > 0) {
-    Line("completed", Duration(Apart(op.completed_ns, op.enter_ns)) + " after the call");
-    if (op.started_ns > 0) Line("took", Duration(Apart(op.completed_ns, op.started_ns)));
+    Line("completed", Duration(Minus(op.completed_ns, op.enter_ns)) + " after the call");
+    if (op.started_ns > 0) Line("took", Duration(Minus(op.completed_ns, op.started_ns)));
   }
   Line("place", QString("%1 of %2 records of the rank").arg(Count(record + 1), Count(document_.OpCount(row))));
   for (size_t i = 0; i < columns_->in_flight().size(); ++i) {
@@ -420,10 +416,10 @@ void Maker::Comm(int32_t comm) {
 void Maker::Time(const Selection& selection) {
   if (selection.time_end < selection.time_begin) return;
   Begin("Time");
-  Line("length", Duration(Apart(selection.time_end, selection.time_begin)));
+  Line("length", Duration(Minus(selection.time_end, selection.time_begin)));
   const ViewFacts& facts = document_.facts();
   if (facts.last_ns() > facts.first_ns())
-    Line("begins", Duration(Apart(selection.time_begin, facts.first_ns())) + " after the first record of the job");
+    Line("begins", Duration(Minus(selection.time_begin, facts.first_ns())) + " after the first record of the job");
 }
 
 void Maker::Nothing() {
@@ -433,7 +429,7 @@ void Maker::Nothing() {
   Line("communicators", Count(document_.comm_count()));
   Line("records", Count(static_cast<int64_t>(document_.index().operations())));
   const ViewFacts& facts = document_.facts();
-  if (facts.last_ns() > facts.first_ns()) Line("recorded time", Duration(Apart(facts.last_ns(), facts.first_ns())));
+  if (facts.last_ns() > facts.first_ns()) Line("recorded time", Duration(Minus(facts.last_ns(), facts.first_ns())));
   if (document_.anomaly_count() > 0)
     Linked("first anomaly", Plain(facts.anomalies(0).text(), 200), document_.AnomalyAt(0));
 }
