@@ -5,19 +5,19 @@
 #include <QImage>
 #include <QImageWriter>
 #include <QLocale>
-#include <QSaveFile>
 #ifdef QT_SVG_LIB
 #include <QSvgGenerator>
 #endif
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/atomic_file.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
 
 absl::Status Failed(const QString& path, const QString& why) {
-  return absl::UnavailableError(absl::StrCat(path.toStdString(), ": cannot be written: ", why.toStdString()));
+  return absl::UnavailableError(absl::StrCat("cannot write ", path.toStdString(), ": ", why.toStdString()));
 }
 
 absl::Status NoForm(View* view, const QString& suffix) {
@@ -59,8 +59,6 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
     return absl::InvalidArgumentError(absl::StrCat(path.toStdString(), ": its name must end in .png, .svg or .csv"));
   }
   if (!ExportFormats(view).contains(suffix)) return NoForm(view, suffix);
-  QSaveFile file(path);
-  if (!file.open(QIODevice::WriteOnly)) return Failed(path, file.errorString());
   QByteArray bytes;
   QBuffer buffer(&bytes);
   buffer.open(QIODevice::WriteOnly);
@@ -96,11 +94,9 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
 #endif
   }
   buffer.close();
-  // If the disk is full, write() may store only a part, and commit() alone would keep it.
-  if (file.write(bytes) != bytes.size() || !file.flush())
-    return Failed(path, "the file could not be written completely");
-  if (!file.commit()) return Failed(path, file.errorString());
-  return absl::OkStatus();
+  AtomicFile file = AtomicFile::Output(path.toStdString(), kUnfinishedPrefix);
+  if (absl::Status status = file.Append(bytes.toStdString()); !status.ok()) return status;
+  return file.Commit();
 }
 
 QString SelectionText(const Document& document, const Selection& selection) {

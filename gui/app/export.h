@@ -14,7 +14,7 @@ namespace lockstep::gui {
 // Returns the formats in which the view can be exported: "png", "svg", "csv".
 QStringList ExportFormats(View* view);
 // The file's extension selects the format. Writes the whole file or nothing. Errors: InvalidArgument (unknown
-// extension, or a format that the view does not support), Unavailable (cannot be written).
+// extension, or a format that the view does not support), Unavailable (no picture), those of AtomicFile.
 absl::Status ExportView(View* view, const QString& path, QSize size);
 
 // "3 ranks: 0-2; AllReduce #41 of dp": the selection in one line; empty if nothing is selected.
