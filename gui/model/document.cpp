@@ -49,7 +49,7 @@ absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string
 
 absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundle& bundle, const ViewFacts* facts) {
   std::string name = TemporaryFolder() + "/lockstep-view-XXXXXX";
-  if (!UniqueFd(mkstemp(name.data())).ok()) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be made"));
+  if (!UniqueFd(mkstemp(name.data())).ok()) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be created"));
   // The mapping stays valid after the name is removed.
   absl::Status status =
       WriteIndex(bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle)).SerializeAsString());
