@@ -17,6 +17,7 @@
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
 #include "analyzer/viewdata/facts.h"
+#include "gui/model/safe_text.h"
 #include "gui/model/work_pool.h"
 #include "recorder/ring/calls.h"
 
@@ -49,7 +50,8 @@ absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string
 
 absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundle& bundle, const ViewFacts* facts) {
   std::string name = TemporaryFolder() + "/lockstep-view-XXXXXX";
-  if (!UniqueFd(mkstemp(name.data())).ok()) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be created"));
+  if (!UniqueFd(mkstemp(name.data())).ok())
+    return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be created"));
   // The mapping stays valid after the name is removed.
   absl::Status status =
       WriteIndex(bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle)).SerializeAsString());
@@ -89,7 +91,12 @@ QString Document::CommName(int32_t comm) const {
   if (comm < 0 || comm >= comm_count()) return "?";
   const IndexComm& entry = CommEntry(comm);
   std::string_view text = index_->text(entry.name);
-  if (text.empty()) text = index_->text(entry.id);
+  if (text.empty()) {
+    const Ranks members = KnownMembers(comm);
+    if (!members.empty() && static_cast<int64_t>(members.size()) == entry.size)
+      return "group of " + RanksText(members, 24);
+    text = index_->text(entry.id);
+  }
   return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
 }
 

@@ -56,7 +56,8 @@ class Document {
   // Returns global ranks by member rank, -1 for unknown ones; empty if none is known.
   absl::Span<const int32_t> MembersOf(int32_t comm) const { return index_->members(CommEntry(comm)); }
   Ranks KnownMembers(int32_t comm) const;
-  QString CommName(int32_t comm) const;  // the usual name, otherwise the ID; "?" for an invalid index
+  // Returns the usual name, otherwise "group of ranks 0-7", otherwise the ID; "?" for an invalid index.
+  QString CommName(int32_t comm) const;
   absl::Span<const IndexMembership> MembershipsOf(int row) const {
     return index_->memberships().subspan(Entry(row).first_membership, Entry(row).memberships);
   }
