@@ -18,6 +18,7 @@
 #include "analyzer/report/report.h"
 #include "tests/fuzz/accepted.h"
 #include "tests/fuzz/folder.h"
+#include "tests/fuzz/references.h"
 #include "tests/fuzz/sound_ring.h"
 
 namespace {
@@ -63,14 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   fuzz_accepted += bundle->ranks.empty() ? 0 : 1;
-  for (const Rank& rank : bundle->ranks) {
-    for (const Membership& m : rank.memberships) {
-      if (m.comm >= bundle->comms.size()) std::abort();
-    }
-    for (const Op& op : rank.ops) {
-      if (op.membership != kNoIndex && op.membership >= rank.memberships.size()) std::abort();
-    }
-  }
+  CheckReferences(*bundle);
   const Verdict verdict = Analyze(*bundle);
   if (VerdictText(verdict, *bundle).empty() || ReportJson(verdict).empty()) std::abort();
   return 0;

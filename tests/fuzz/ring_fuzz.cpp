@@ -15,6 +15,7 @@
 #include "analyzer/formats/ring/loader.h"
 #include "recorder/ring/reader.h"
 #include "tests/fuzz/accepted.h"
+#include "tests/fuzz/references.h"
 #include "tests/fuzz/sound_ring.h"
 
 namespace {
@@ -36,14 +37,7 @@ void Read(int fd) {
     std::vector<RingInput> rings;
     rings.push_back(std::move(input));
     const Bundle bundle = BundleFromRings(std::move(rings));
-    for (const Rank& rank : bundle.ranks) {
-      for (const Membership& m : rank.memberships) {
-        if (m.comm >= bundle.comms.size()) std::abort();
-      }
-      for (const Op& op : rank.ops) {
-        if (op.membership != kNoIndex && op.membership >= rank.memberships.size()) std::abort();
-      }
-    }
+    CheckReferences(bundle);
     if (!digest) Analyze(bundle);
   }
 }
