@@ -1,7 +1,7 @@
 #include "gui/app/compare_window.h"
 
 #include "gui/app/app_test_window.h"
-#include "gui/app/place_mapping.h"
+#include "gui/app/session/place_mapping.h"
 #include "gui/model/matrix/cells.h"
 #include "gui/model/timeline/times.h"
 

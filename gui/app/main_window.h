@@ -13,10 +13,10 @@
 #include <memory>
 #include <vector>
 
-#include "gui/app/actions.h"
-#include "gui/app/search_bar.h"
-#include "gui/app/session.h"
-#include "gui/app/strip.h"
+#include "gui/app/commands/actions.h"
+#include "gui/app/panes/search_bar.h"
+#include "gui/app/panes/strip.h"
+#include "gui/app/session/session.h"
 #include "gui/model/answer/records.h"
 #include "gui/model/latest_job.h"
 #include "gui/model/loader.h"

@@ -25,10 +25,10 @@
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/viewdata/facts.h"
 #include "gui/app/app_test_window.h"
-#include "gui/app/describe.h"
-#include "gui/app/export.h"
-#include "gui/app/marks_pane.h"
-#include "gui/app/palette.h"
+#include "gui/app/commands/palette.h"
+#include "gui/app/export/describe.h"
+#include "gui/app/export/export.h"
+#include "gui/app/panes/marks_pane.h"
 #include "gui/view/matrix/view.h"
 
 namespace lockstep::gui {

@@ -16,10 +16,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "gui/app/describe.h"
-#include "gui/app/live_pane.h"
+#include "gui/app/export/describe.h"
 #include "gui/app/main_window.h"
-#include "gui/app/session.h"
+#include "gui/app/panes/live_pane.h"
+#include "gui/app/session/session.h"
 #include "gui/model/graph/layout.h"
 #include "gui/testing/until.h"
 

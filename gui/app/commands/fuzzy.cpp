@@ -1,4 +1,4 @@
-#include "gui/app/fuzzy.h"
+#include "gui/app/commands/fuzzy.h"
 
 #include <algorithm>
 

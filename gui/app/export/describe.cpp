@@ -1,11 +1,11 @@
-#include "gui/app/describe.h"
+#include "gui/app/export/describe.h"
 
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
 
 #include "analyzer/report/report.h"
-#include "gui/app/export.h"
+#include "gui/app/export/export.h"
 #include "gui/model/notes/notes.h"
 
 namespace lockstep::gui {

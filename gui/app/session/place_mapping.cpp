@@ -1,4 +1,4 @@
-#include "gui/app/place_mapping.h"
+#include "gui/app/session/place_mapping.h"
 
 #include "gui/model/matrix/cells.h"
 #include "gui/model/notes/notes.h"

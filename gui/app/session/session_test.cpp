@@ -1,4 +1,4 @@
-#include "gui/app/session.h"
+#include "gui/app/session/session.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gui/app/appearance.h"
+#include "gui/app/session/appearance.h"
 
 #include <QApplication>
 #include <QFont>

@@ -1,4 +1,4 @@
-#include "gui/app/live_pane.h"
+#include "gui/app/panes/live_pane.h"
 
 #include <QDateTime>
 #include <QFileInfo>

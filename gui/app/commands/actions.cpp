@@ -1,4 +1,4 @@
-#include "gui/app/actions.h"
+#include "gui/app/commands/actions.h"
 
 #include <QKeySequence>
 #include <QMenu>

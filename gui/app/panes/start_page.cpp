@@ -1,4 +1,4 @@
-#include "gui/app/start_page.h"
+#include "gui/app/panes/start_page.h"
 
 #include <QDir>
 #include <QFileInfo>

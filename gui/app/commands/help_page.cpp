@@ -1,4 +1,4 @@
-#include "gui/app/help_page.h"
+#include "gui/app/commands/help_page.h"
 
 #include <QAbstractButton>
 #include <QDialogButtonBox>

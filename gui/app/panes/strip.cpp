@@ -1,4 +1,4 @@
-#include "gui/app/strip.h"
+#include "gui/app/panes/strip.h"
 
 #include <QEvent>
 #include <QHBoxLayout>

@@ -1,10 +1,10 @@
-#include "gui/app/marks_pane.h"
+#include "gui/app/panes/marks_pane.h"
 
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QVBoxLayout>
 
-#include "gui/app/export.h"
+#include "gui/app/export/export.h"
 
 namespace lockstep::gui {
 

@@ -1,4 +1,4 @@
-#include "gui/app/search_bar.h"
+#include "gui/app/panes/search_bar.h"
 
 #include <QAbstractItemView>
 #include <QCompleter>

@@ -1,4 +1,4 @@
-#include "gui/app/palette.h"
+#include "gui/app/commands/palette.h"
 
 #include <QCoreApplication>
 #include <QKeyEvent>
@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "gui/app/fuzzy.h"
+#include "gui/app/commands/fuzzy.h"
 #include "gui/view/view.h"
 
 namespace lockstep::gui {

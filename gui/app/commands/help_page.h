@@ -4,7 +4,7 @@
 #include <QDialog>
 #include <QString>
 
-#include "gui/app/actions.h"
+#include "gui/app/commands/actions.h"
 
 namespace lockstep::gui {
 

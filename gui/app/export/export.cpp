@@ -1,4 +1,4 @@
-#include "gui/app/export.h"
+#include "gui/app/export/export.h"
 
 #include <QBuffer>
 #include <QFileInfo>
