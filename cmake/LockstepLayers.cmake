@@ -93,9 +93,13 @@ lockstep_folder(gui/view/graph USES gui/model/graph gui/view gui/model analyzer 
 lockstep_folder(gui/view/stacks USES gui/model/tables gui/view gui/model analyzer proto recorder/ring)
 lockstep_folder(gui/view/bandwidth USES gui/model/bandwidth gui/view gui/model analyzer proto recorder/ring)
 lockstep_folder(gui/view/tables USES gui/model/tables gui/view gui/model analyzer proto recorder/ring)
-lockstep_folder(gui/app USES gui/view/answer gui/view/matrix gui/view/timeline gui/view/graph gui/view/stacks gui/view/bandwidth gui/view/tables gui/view
-  gui/model/tables gui/model/answer gui/model/matrix gui/model/timeline gui/model/graph gui/model/bandwidth gui/model/search gui/model/notes gui/model
-  analyzer proto recorder/ring)
+lockstep_folder(gui/app/export USES gui/view gui/model/notes gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/app/commands USES gui/view gui/model/search gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/app/session USES gui/model/matrix gui/model/timeline gui/model/notes gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/app/panes USES gui/app/export gui/view gui/model/search gui/model/notes gui/model analyzer proto recorder/ring)
+lockstep_folder(gui/app USES gui/app/panes gui/app/session gui/app/commands gui/app/export gui/view/answer gui/view/matrix gui/view/timeline gui/view/graph
+  gui/view/stacks gui/view/bandwidth gui/view/tables gui/view gui/model/tables gui/model/answer gui/model/matrix gui/model/timeline gui/model/graph
+  gui/model/bandwidth gui/model/search gui/model/notes gui/model analyzer proto recorder/ring)
 
 # Sets RESULT to whether files in FOLDER may use OTHER.
 function(lockstep_may_use FOLDER OTHER RESULT)

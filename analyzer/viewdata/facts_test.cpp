@@ -224,7 +224,7 @@ TEST(ViewFactsTest, StacksMergeIntoOneTree) {
   Bundle bundle = Job(1, 1, 4, 3).Run();
   for (size_t r = 0; r < 4; ++r) {
     bundle.ranks[r].process.python_stack = {r == 2 ? "save (ckpt.py:7)" : "step (train.py:9)", "main (train.py:1)"};
-    bundle.ranks[r].process.stack = {"poll+0x4f", "main+0x20"};
+    bundle.ranks[r].process.stack = {"[kernel] do_poll+0x1", "poll+0x4f", "main+0x20"};
   }
   auto evidence = std::make_shared<ProcessEvidence>();
   ThreadStack* thread = evidence->add_threads();
@@ -250,6 +250,8 @@ TEST(ViewFactsTest, StacksMergeIntoOneTree) {
   EXPECT_EQ(facts.stacks(node("step (train.py:9)")->parent()).frame(), "main (train.py:1)");
   ASSERT_NE(node("poll"), nullptr);
   EXPECT_EQ(node("poll")->kind(), StackFrame::NATIVE);
+  ASSERT_NE(node("[kernel] do_poll"), nullptr);
+  EXPECT_EQ(node("[kernel] do_poll")->kind(), StackFrame::KERNEL);
   bool kernel = false;
   for (const StackNode& n : facts.stacks())
     kernel |= n.kind() == StackFrame::KERNEL && Ranks(n.ranks()) == std::vector<int32_t>{3};

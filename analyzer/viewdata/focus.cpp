@@ -260,7 +260,8 @@ class Picture {
     const auto most = std::max_element(states.begin(), states.end());
     const std::string text =
         most == states.begin() ? "no data" : rows_.States()[static_cast<size_t>(most - states.begin()) - 1];
-    row->set_state(*most == static_cast<int64_t>(ranks.size()) ? text : absl::StrCat(CountText(*most), ": ", text));
+    row->set_state(*most == static_cast<int64_t>(ranks.size()) ? text
+                                                               : absl::StrCat(CountText(*most), " of them: ", text));
     if (const int32_t at = rows_.Of(ranks[0]); ranks.size() == 1 && at >= 0) {
       const Rank& rank = in_.bundle.ranks[static_cast<size_t>(at)];
       row->set_state(facts_.ranks(at).state());

@@ -94,6 +94,7 @@ TEST(Focus, SendsAndReceivesAreInEachRanksOrder) {
       << facts.verdict().findings(0).operation();
   EXPECT_EQ(focus.first_sequence(), -1);
   ASSERT_THAT(Labels(focus), ElementsAre("rank 5", "!rank 21", "rank 37", "rank 53", "60 more: waiting"));
+  EXPECT_THAT(focus.rows(4).state(), HasSubstr(" of them: "));
   EXPECT_EQ(FaultOf(focus, 1).state(), static_cast<uint32_t>(ViewState::kMissing));
   int waiting = 0;
   for (const int peer : {0, 2, 3})

@@ -63,7 +63,8 @@ using Path = std::vector<std::pair<std::string, StackFrame::Kind>>;
 Path Plain(const std::vector<std::string>& innermost_first, StackFrame::Kind kind) {
   Path path;
   for (const std::string& frame : Frames(innermost_first, kDeepestStack))
-    path.emplace_back(CleanUtf8(frame, 200), kind);
+    path.emplace_back(CleanUtf8(frame, 200),
+                      ParseFrame(frame).kind() == StackFrame::KERNEL ? StackFrame::KERNEL : kind);
   std::reverse(path.begin(), path.end());
   return path;
 }

@@ -4,44 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <QCoreApplication>
-#include <QElapsedTimer>
-#include <QEventLoop>
 #include <QTemporaryDir>
 #include <QTest>
 
-#include <functional>
 #include <memory>
 
-#include "analyzer/testing/job.h"
 #include "gui/app/main_window.h"
+#include "gui/testing/samples.h"
 
 namespace lockstep::gui {
 
-// Runs the event loop until `done`, for at most a minute.
-inline bool Until(const std::function<bool()>& done) {
-  QElapsedTimer timer;
-  timer.start();
-  while (!done() && timer.elapsed() < 60'000)
-    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
-  return done();
-}
-
-inline DocumentPtr HungJob(int dp = 2) {
-  lockstep::testing::Job job(2, 2, dp, 6);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  auto document = Document::FromBundle(job.Run());
-  return document.ok() ? *document : nullptr;
-}
-
-// A hung job: rank 21 is stuck before a pipeline call that another stage waits for.
-inline DocumentPtr HungPipeline() {
-  lockstep::testing::Job job(4, 4, 4, 6);
-  job.ranks[21].host_fault_at = job.Find(21, "pp", 4, 1);
-  job.ranks[21].host_fault = lockstep::testing::HostFault::kStall;
-  auto document = Document::FromBundle(job.Run());
-  return document.ok() ? *document : nullptr;
-}
+using testing::Until;
 
 class WindowTest : public ::testing::Test {
  protected:
@@ -58,7 +31,7 @@ class WindowTest : public ::testing::Test {
   }
   std::unique_ptr<MainWindow> MakeOpen() {
     auto window = MakeWindow();
-    document_ = HungJob();
+    document_ = testing::Hang();
     EXPECT_NE(document_, nullptr);
     window->ShowDocument(document_);
     EXPECT_TRUE(Until([&] { return window->Idle(); }));

@@ -7,7 +7,7 @@
 #include <QSplitter>
 #include <QVBoxLayout>
 
-#include "gui/app/place_mapping.h"
+#include "gui/app/session/place_mapping.h"
 
 namespace lockstep::gui {
 

@@ -1,7 +1,7 @@
 #include "gui/app/compare_window.h"
 
 #include "gui/app/app_test_window.h"
-#include "gui/app/place_mapping.h"
+#include "gui/app/session/place_mapping.h"
 #include "gui/model/matrix/cells.h"
 #include "gui/model/timeline/times.h"
 
@@ -23,7 +23,7 @@ class CompareTest : public WindowTest {
 };
 
 TEST_F(CompareTest, BothSidesShowTheSamePlace) {
-  const DocumentPtr left = HungJob(2), right = HungJob(4);
+  const DocumentPtr left = testing::Hang(2, 2, 2), right = testing::Hang(2, 2, 4);
   const auto both = MakeBoth(left, right);
   both->side(0)->SelectAnomaly(0);
   const Selection &a = both->side(0)->navigator()->selection(), &b = both->side(1)->navigator()->selection();
@@ -46,7 +46,7 @@ TEST_F(CompareTest, BothSidesShowTheSamePlace) {
 }
 
 TEST_F(CompareTest, ZoomIsSharedAndRelativeToTheStall) {
-  const DocumentPtr left = HungJob(2), right = HungJob(4);
+  const DocumentPtr left = testing::Hang(2, 2, 2), right = testing::Hang(2, 2, 4);
   const auto both = MakeBoth(left, right);
   const MatrixShape a = ShapeOfMatrix(*left, MatrixMode::kJob, -1), b = ShapeOfMatrix(*right, MatrixMode::kJob, -1);
   ASSERT_GT(a.columns, 6);
@@ -81,7 +81,7 @@ TEST_F(CompareTest, ZoomIsSharedAndRelativeToTheStall) {
 }
 
 TEST_F(CompareTest, AnOperationIsFoundByCommunicatorAndNumber) {
-  const DocumentPtr left = HungJob(2), right = HungJob(2);
+  const DocumentPtr left = testing::Hang(2, 2, 2), right = testing::Hang(2, 2, 2);
   Place place;
   const int row = left->RowOf(3);
   place.selection.record_rank = 3;

@@ -14,10 +14,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "gui/app/appearance.h"
-#include "gui/app/live_pane.h"
-#include "gui/app/marks_pane.h"
-#include "gui/app/start_page.h"
+#include "gui/app/panes/live_pane.h"
+#include "gui/app/panes/marks_pane.h"
+#include "gui/app/panes/start_page.h"
+#include "gui/app/session/appearance.h"
 #include "gui/view/answer/details.h"
 #include "gui/view/answer/view.h"
 #include "gui/view/bandwidth/view.h"

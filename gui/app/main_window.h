@@ -13,10 +13,10 @@
 #include <memory>
 #include <vector>
 
-#include "gui/app/actions.h"
-#include "gui/app/search_bar.h"
-#include "gui/app/session.h"
-#include "gui/app/strip.h"
+#include "gui/app/commands/actions.h"
+#include "gui/app/panes/search_bar.h"
+#include "gui/app/panes/strip.h"
+#include "gui/app/session/session.h"
 #include "gui/model/answer/records.h"
 #include "gui/model/latest_job.h"
 #include "gui/model/loader.h"
@@ -170,7 +170,7 @@ class MainWindow : public QMainWindow {
   QMenu* panes_ = nullptr;
   size_t given_ = 0;  // number of views that have the document
   LatestJob look_;
-  bool index_changed_ = false;  // the index file changed after it was opened, and the user was told
+  bool index_changed_ = false;  // the index file changed after it was opened, and the user was informed
   bool paint_wanted_ = false, verdict_painted_ = false, picture_painted_ = false;
   QLabel *status_, *selected_, *load_state_;
   QByteArray first_state_;

@@ -15,12 +15,12 @@
 
 #include <algorithm>
 
-#include "gui/app/appearance.h"
-#include "gui/app/export.h"
-#include "gui/app/help_page.h"
+#include "gui/app/commands/help_page.h"
+#include "gui/app/commands/palette.h"
+#include "gui/app/export/export.h"
 #include "gui/app/main_window.h"
-#include "gui/app/marks_pane.h"
-#include "gui/app/palette.h"
+#include "gui/app/panes/marks_pane.h"
+#include "gui/app/session/appearance.h"
 
 #ifndef LOCKSTEP_VERSION
 #define LOCKSTEP_VERSION "0.1.0"

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "gui/app/main_window.h"
-#include "gui/app/marks_pane.h"
-#include "gui/app/place_mapping.h"
-#include "gui/app/start_page.h"
+#include "gui/app/panes/marks_pane.h"
+#include "gui/app/panes/start_page.h"
+#include "gui/app/session/place_mapping.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {

@@ -25,10 +25,10 @@
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/viewdata/facts.h"
 #include "gui/app/app_test_window.h"
-#include "gui/app/describe.h"
-#include "gui/app/export.h"
-#include "gui/app/marks_pane.h"
-#include "gui/app/palette.h"
+#include "gui/app/commands/palette.h"
+#include "gui/app/export/describe.h"
+#include "gui/app/export/export.h"
+#include "gui/app/panes/marks_pane.h"
 #include "gui/view/matrix/view.h"
 
 namespace lockstep::gui {
@@ -228,7 +228,7 @@ TEST_F(WindowTest, ASmallWindowOpensWithoutPanesAndNoneExceedsTheScreen) {
 // Sends and receives are numbered by pair of ranks, so a communicator's matrix has no column for them.
 TEST_F(WindowTest, AFindingAboutSendsIsShownAmongTheCallsOfTheRanks) {
   const auto window = MakeWindow();
-  document_ = HungPipeline();
+  document_ = testing::HungPipeline();
   ASSERT_NE(document_, nullptr);
   ASSERT_EQ(document_->verdict().findings(0).operation(), "Send");
   window->ShowDocument(document_);
@@ -260,7 +260,7 @@ TEST_F(WindowTest, OpensOnTheAnswer) {
   window->ShowDocument(*healthy);
   ASSERT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_EQ(window->tabs()->currentWidget(), window->view("Answer")) << "also if no rank is named";
-  window->ShowDocument(HungJob());
+  window->ShowDocument(testing::Hang());
   ASSERT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_EQ(window->tabs()->currentWidget(), window->view("Answer"));
   EXPECT_TRUE(window->view("Answer")->isAncestorOf(window->focusWidget()));
@@ -275,7 +275,7 @@ TEST_F(WindowTest, OpensOnTheAnswer) {
   options.tab = 2;
   MainWindow asked(options);
   asked.show();
-  asked.ShowDocument(HungJob());
+  asked.ShowDocument(testing::Hang());
   ASSERT_TRUE(Until([&] { return asked.Idle(); }));
   EXPECT_EQ(asked.tabs()->currentIndex(), 2) << "a tab that the user chose must stay";
 }
@@ -427,7 +427,7 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
   EXPECT_EQ(window->notes().marks.size(), 1u);
   EXPECT_EQ(window->marks()->table()->rowCount(), 1);
-  const DocumentPtr other = HungJob();
+  const DocumentPtr other = testing::Hang();
   Q_EMIT window->loader()->Partial(other);
   EXPECT_EQ(window->document(), other);
   EXPECT_TRUE(window->notes().marks.empty());
@@ -582,7 +582,7 @@ TEST_F(WindowTest, TheSessionComesBackAfterAKill) {
   options.keep_every_ms = 10;
   MainWindow window(options);
   window.show();
-  document_ = HungJob();
+  document_ = testing::Hang();
   window.ShowDocument(document_);
   ASSERT_TRUE(Until([&] { return window.Idle(); }));
   QStringList paths;
@@ -604,7 +604,7 @@ TEST_F(WindowTest, AHostileSessionFileIsIgnored) {
          "@Variant(\\0)\nappearance=pink\n";
   const auto window = MakeWindow();
   EXPECT_EQ(window->tabs()->currentIndex(), 0);
-  window->ShowDocument(HungJob());
+  window->ShowDocument(testing::Hang());
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
 }
 
@@ -633,7 +633,7 @@ TEST_F(WindowTest, ViewsGetTheDocumentInOrderAndReleaseIt) {
   EXPECT_EQ(window->document(), nullptr);
   EXPECT_FALSE(window->actions()->Get(Id::kNextAnomaly)->isEnabled());
   // A second document arrives while the views are still receiving the first.
-  const DocumentPtr first = HungJob(4), second = HungJob(2);
+  const DocumentPtr first = testing::Hang(2, 2, 4), second = testing::Hang(2, 2, 2);
   window->ShowDocument(first);
   window->ShowDocument(second);
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
@@ -672,12 +672,12 @@ TEST_F(WindowTest, WritesPicturesAndTables) {
       setrlimit(RLIMIT_FSIZE, &small);
       const absl::Status status = ExportView(matrix, path, QSize(400, 300));
       setrlimit(RLIMIT_FSIZE, &before);
-      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << format;
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << format;
       EXPECT_EQ(QFileInfo(path).size(), 6) << format;
     }
   }
   EXPECT_EQ(ExportView(matrix, folder_.filePath("x.bmp"), QSize(10, 10)).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ExportView(matrix, folder_.filePath("absent/x.png"), QSize(10, 10)).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ExportView(matrix, folder_.filePath("absent/x.png"), QSize(10, 10)).code(), absl::StatusCode::kInternal);
 }
 
 }  // namespace

@@ -26,11 +26,11 @@
 #include "analyzer/util/clock.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/proc_stat.h"
-#include "gui/app/appearance.h"
 #include "gui/app/compare_window.h"
-#include "gui/app/describe.h"
+#include "gui/app/export/describe.h"
 #include "gui/app/main_window.h"
-#include "gui/app/session.h"
+#include "gui/app/session/appearance.h"
+#include "gui/app/session/session.h"
 
 namespace lockstep::gui {
 namespace {

@@ -17,6 +17,7 @@
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
 #include "analyzer/viewdata/facts.h"
+#include "gui/model/safe_text.h"
 #include "gui/model/work_pool.h"
 #include "recorder/ring/calls.h"
 
@@ -49,7 +50,8 @@ absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string
 
 absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundle& bundle, const ViewFacts* facts) {
   std::string name = TemporaryFolder() + "/lockstep-view-XXXXXX";
-  if (!UniqueFd(mkstemp(name.data())).ok()) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be made"));
+  if (!UniqueFd(mkstemp(name.data())).ok())
+    return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be created"));
   // The mapping stays valid after the name is removed.
   absl::Status status =
       WriteIndex(bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle)).SerializeAsString());
@@ -89,13 +91,26 @@ QString Document::CommName(int32_t comm) const {
   if (comm < 0 || comm >= comm_count()) return "?";
   const IndexComm& entry = CommEntry(comm);
   std::string_view text = index_->text(entry.name);
-  if (text.empty()) text = index_->text(entry.id);
+  if (text.empty()) {
+    const Ranks members = KnownMembers(comm);
+    if (!members.empty() && static_cast<int64_t>(members.size()) == entry.size)
+      return "group of " + RanksText(members, 24);
+    text = index_->text(entry.id);
+  }
   return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
 }
 
 const WaitClass* Document::WaitOf(int row) const {
   const int32_t wait = FactsAt(row).wait_class();
   return wait < 0 ? nullptr : &facts_.classes(wait);
+}
+
+bool Document::WaitsIn(int row, int32_t comm, int64_t seq, bool collective) const {
+  const WaitClass* wait = WaitOf(row);
+  // Collectives and sends are numbered separately, so the number alone does not identify the call.
+  return wait != nullptr && (wait->kind() == WaitClass::VICTIM || wait->kind() == WaitClass::IN_CYCLE) && seq >= 0 &&
+         wait->comm() == comm && wait->sequence() == seq &&
+         (wait->operation().empty() || wait->point_to_point() != collective);
 }
 
 Ranks Document::MissingRanks() const {
@@ -118,6 +133,34 @@ int32_t Document::CommOf(const IndexOp& op) const {
 
 IndexOp Document::OpAt(int row, int64_t record) const {
   return index_->op(static_cast<size_t>(row), Entry(row).first_op + static_cast<uint64_t>(record));
+}
+
+int64_t Document::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const {
+  if (row < 0 || row >= rank_count() || comm < 0 || seq < 0) return -1;
+  // Compares the stored membership and number, so no other column needs to be read.
+  const auto memberships = MembershipsOf(row);
+  size_t place = 0;
+  while (place < memberships.size() && memberships[place].comm != static_cast<uint32_t>(comm)) ++place;
+  if (place >= memberships.size() || place >= kIndexNoMembership) return -1;
+  const int64_t number = seq - memberships[place].seq_base;
+  if (number < 0 || number >= kIndexNoSeq) return -1;
+  const IndexColumns columns = index_->columns(static_cast<size_t>(row));
+  for (size_t k = columns.membership.size(); k-- > 0;) {
+    if (--*budget < 0) return -2;
+    if (columns.membership[k] != place || columns.seq[k] != static_cast<uint32_t>(number)) continue;
+    const auto found = static_cast<ring::CallKind>(columns.kind[k]);
+    if (kind == ring::CallKind::kNone ? !ring::IsCollective(found) : found != kind) continue;
+    if (kind != ring::CallKind::kNone && columns.peer[k] != kIndexNoPeer &&
+        columns.peer[k] != static_cast<uint32_t>(peer) + 1)
+      continue;
+    return static_cast<int64_t>(k);
+  }
+  return -1;
+}
+
+int64_t Document::FindCollective(int row, int32_t comm, int64_t seq) const {
+  int64_t budget = INT64_MAX;
+  return FindOp(row, comm, seq, ring::CallKind::kNone, -1, &budget);
 }
 
 Selection Document::SelectOp(int row, int64_t record) const {

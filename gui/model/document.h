@@ -47,14 +47,17 @@ class Document {
   const RankFacts& FactsAt(int row) const { return facts_.ranks(row); }
   const IndexRank& Entry(int row) const { return index_->ranks()[static_cast<size_t>(row)]; }
   const WaitClass* WaitOf(int row) const;  // null if unknown
-  Ranks MissingRanks() const;              // ranks without data
+  // Returns whether the analysis found the rank waiting in this call, even if no member is known to be missing.
+  bool WaitsIn(int row, int32_t comm, int64_t seq, bool collective) const;
+  Ranks MissingRanks() const;  // ranks without data
   QString HostAt(int row) const;
   int comm_count() const { return static_cast<int>(index_->comms().size()); }
   const IndexComm& CommEntry(int32_t comm) const { return index_->comms()[static_cast<size_t>(comm)]; }
   // Returns global ranks by member rank, -1 for unknown ones; empty if none is known.
   absl::Span<const int32_t> MembersOf(int32_t comm) const { return index_->members(CommEntry(comm)); }
   Ranks KnownMembers(int32_t comm) const;
-  QString CommName(int32_t comm) const;  // the usual name, otherwise the ID; "?" for an invalid index
+  // Returns the usual name, otherwise "group of ranks 0-7", otherwise the ID; "?" for an invalid index.
+  QString CommName(int32_t comm) const;
   absl::Span<const IndexMembership> MembershipsOf(int row) const {
     return index_->memberships().subspan(Entry(row).first_membership, Entry(row).memberships);
   }
@@ -64,6 +67,11 @@ class Document {
   int32_t CommOf(const IndexOp& op) const;
   IndexOp OpAt(int row, int64_t record) const;  // 0 is the rank's oldest
   int64_t OpCount(int row) const { return static_cast<int64_t>(Entry(row).ops); }
+  // Returns the newest operation of the row with this number on this communicator; -1 if there is none. If `kind` is
+  // kNone, any collective matches, otherwise a call of this kind with `peer` or an unknown peer. Subtracts the
+  // operations read from *budget; returns -2 if the budget is too small.
+  int64_t FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const;
+  int64_t FindCollective(int row, int32_t comm, int64_t seq) const;
   Selection SelectOp(int row, int64_t record) const;
   QString OpText(const IndexOp& op) const;  // "AllReduce #41 of dp"
 

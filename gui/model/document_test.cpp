@@ -36,6 +36,20 @@ TEST(DocumentTest, AHangFromABundle) {
   EXPECT_EQ(d.EvidenceLink(0, -1), d.AnomalyAt(0));
 }
 
+TEST(DocumentTest, AnUnnamedCommunicatorIsCalledByItsRanks) {
+  Bundle bundle = lockstep::testing::Job(2, 2, 2, 3).Run();
+  const std::string id = bundle.comms[1].id;
+  bundle.comms[0].name.clear();
+  bundle.comms[1].name.clear();
+  bundle.comms[0].members = {0, 1, 2, 3};
+  bundle.comms[0].size = 4;
+  bundle.comms[1].members.clear();
+  const auto document = Document::FromBundle(bundle);
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ((*document)->CommName(0), "group of ranks 0-3");
+  EXPECT_EQ((*document)->CommName(1).toStdString(), id) << "its members are unknown";
+}
+
 // Every kind of damage to the facts is refused with a reason, even with a valid checksum.
 TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
   lockstep::testing::Job job(2, 1, 2, 3);

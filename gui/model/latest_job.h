@@ -10,7 +10,7 @@
 namespace lockstep::gui {
 
 // Returns whether long work must end early. `cancel` may be null.
-inline bool Stopped(const std::atomic<bool>* cancel) {
+inline bool Cancelled(const std::atomic<bool>* cancel) {
   return cancel != nullptr && cancel->load(std::memory_order_relaxed);
 }
 

@@ -58,8 +58,8 @@ struct Load {
 struct Loader::Impl {
   std::shared_ptr<Load> load;  // null if there is none
   QTimer* timer = nullptr;
-  int told_phase = -1;
-  int64_t told_done = -1;
+  int reported_phase = -1;
+  int64_t reported_done = -1;
 
   void Tell(Loader* loader);
   void Drop();
@@ -69,9 +69,9 @@ void Loader::Impl::Tell(Loader* loader) {
   if (load == nullptr) return;
   const int phase = load->progress.phase;
   const int64_t done = load->progress.done, total = load->progress.total;
-  if (phase == told_phase && done == told_done) return;
-  told_phase = phase;
-  told_done = done;
+  if (phase == reported_phase && done == reported_done) return;
+  reported_phase = phase;
+  reported_done = done;
   const double fraction = total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : -1;
   Q_EMIT loader->Progress(PhaseText(phase), fraction, done, total);
 }
@@ -152,7 +152,7 @@ void Loader::Open(const QStringList& names) {
   auto load = std::make_shared<Load>();
   load->owner = this;
   impl_->load = load;
-  impl_->told_phase = -1;
+  impl_->reported_phase = -1;
   impl_->timer->start();
   std::vector<std::string> paths;
   for (const QString& name : names) paths.push_back(QFileInfo(name).absoluteFilePath().toStdString());

@@ -5,18 +5,17 @@
 
 #include <QCoreApplication>
 #include <QElapsedTimer>
-#include <QEventLoop>
 #include <QTimer>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/testing/job.h"
+#include "gui/testing/until.h"
 #include "tests/support/environment.h"
 #include "tests/support/files.h"
 
@@ -52,14 +51,6 @@ struct Heard {
   QElapsedTimer since;
   qint64 longest = 0;
 };
-
-bool WaitFor(const std::function<bool()>& what) {
-  QElapsedTimer timer;
-  timer.start();
-  while (!what() && timer.elapsed() < 60'000)
-    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
-  return what();
-}
 
 class LoaderTest : public ::testing::Test {
  protected:
@@ -100,7 +91,7 @@ TEST_F(LoaderTest, OpensAnIncidentAndFindsItsIndexTheSecondTime) {
     Heard heard(&loader);
     loader.Open({Incident()});
     EXPECT_TRUE(loader.loading());
-    ASSERT_TRUE(WaitFor([&] { return heard.ended(); }));
+    ASSERT_TRUE(testing::Until([&] { return heard.ended(); }));
     ASSERT_NE(heard.opened, nullptr) << heard.failed.toStdString();
     EXPECT_FALSE(loader.loading());
     EXPECT_EQ(heard.opened->rank_count(), 8);
@@ -115,7 +106,7 @@ TEST_F(LoaderTest, OpensAnIncidentAndFindsItsIndexTheSecondTime) {
     Loader loader;
     Heard heard(&loader);
     loader.Open({Incident()});
-    ASSERT_TRUE(WaitFor([&] { return heard.ended(); }));
+    ASSERT_TRUE(testing::Until([&] { return heard.ended(); }));
     ASSERT_NE(heard.opened, nullptr);
     EXPECT_EQ(fs::last_write_time(folder_ / "incident" / "index.lsi"), made);
   }
@@ -125,7 +116,7 @@ TEST_F(LoaderTest, OpensAnIncidentAndFindsItsIndexTheSecondTime) {
     Loader loader;
     Heard heard(&loader);
     loader.Open({Incident()});
-    ASSERT_TRUE(WaitFor([&] { return heard.ended(); }));
+    ASSERT_TRUE(testing::Until([&] { return heard.ended(); }));
     EXPECT_EQ(fs::last_write_time(folder_ / "incident" / "index.lsi"), made);
   }
   fs::remove(folder_ / "incident" / "h6.lsd");
@@ -133,7 +124,7 @@ TEST_F(LoaderTest, OpensAnIncidentAndFindsItsIndexTheSecondTime) {
     Loader loader;
     Heard heard(&loader);
     loader.Open({Incident()});
-    ASSERT_TRUE(WaitFor([&] { return heard.ended(); }));
+    ASSERT_TRUE(testing::Until([&] { return heard.ended(); }));
     ASSERT_NE(heard.opened, nullptr);
     EXPECT_EQ(heard.opened->rank_count(), 6);
     EXPECT_EQ(heard.opened->facts().missing_size(), 1);
@@ -152,7 +143,7 @@ TEST_F(LoaderTest, DamagedFilesAreLinesOfTheLog) {
     Loader loader;
     Heard heard(&loader);
     loader.Open({Incident()});
-    ASSERT_TRUE(WaitFor([&] { return heard.ended(); }));
+    ASSERT_TRUE(testing::Until([&] { return heard.ended(); }));
     ASSERT_NE(heard.opened, nullptr) << heard.failed.toStdString();
     EXPECT_TRUE(heard.problems.join("\n").contains("h2.lsd")) << again << heard.problems.join("\n").toStdString();
   }
@@ -163,7 +154,7 @@ TEST_F(LoaderTest, FailuresToOpenGiveTheReason) {
     Loader loader;
     Heard heard(&loader);
     loader.Open({path});
-    ASSERT_TRUE(WaitFor([&] { return heard.ended(); }));
+    ASSERT_TRUE(testing::Until([&] { return heard.ended(); }));
     EXPECT_EQ(heard.opened, nullptr);
     EXPECT_FALSE(heard.failed.isEmpty());
   }
@@ -177,7 +168,7 @@ TEST_F(LoaderTest, CancelsAtOnceInEveryPhase) {
     Loader loader;
     Heard heard(&loader);
     loader.Open({Incident()});
-    ASSERT_TRUE(WaitFor([&] { return heard.ended(); }));
+    ASSERT_TRUE(testing::Until([&] { return heard.ended(); }));
   }
   const qint64 usual = std::max<qint64>(whole.elapsed(), 10);
   for (const int percent : {0, 10, 50, 90}) {
@@ -187,17 +178,17 @@ TEST_F(LoaderTest, CancelsAtOnceInEveryPhase) {
     loader.Open({Incident()});
     QElapsedTimer timer;
     timer.start();
-    WaitFor([&] { return heard.ended() || timer.elapsed() * 100 >= usual * percent; });
+    testing::Until([&] { return heard.ended() || timer.elapsed() * 100 >= usual * percent; });
     if (heard.ended()) continue;  // the load ended before it could be canceled
     QElapsedTimer cancel;
     cancel.start();
     loader.Cancel();
-    ASSERT_TRUE(WaitFor([&] { return heard.cancelled; }));
+    ASSERT_TRUE(testing::Until([&] { return heard.cancelled; }));
     printf("cancelled at %d %% within %lld ms\n", percent, static_cast<long long>(cancel.elapsed()));
     EXPECT_FALSE(loader.loading());
     // Nothing follows, and the next load is complete.
     loader.Open({Incident()});
-    ASSERT_TRUE(WaitFor([&] { return heard.opened != nullptr || !heard.failed.isNull(); }));
+    ASSERT_TRUE(testing::Until([&] { return heard.opened != nullptr || !heard.failed.isNull(); }));
     ASSERT_NE(heard.opened, nullptr) << heard.failed.toStdString();
     EXPECT_EQ(heard.opened->rank_count(), 8);
   }
@@ -209,7 +200,7 @@ TEST_F(LoaderTest, AnotherOpenReplacesTheFirst) {
   Heard heard(&loader);
   loader.Open({Incident() + "/none"});
   loader.Open({Incident()});
-  ASSERT_TRUE(WaitFor([&] { return heard.ended(); }));
+  ASSERT_TRUE(testing::Until([&] { return heard.ended(); }));
   EXPECT_TRUE(heard.failed.isNull()) << heard.failed.toStdString();
   ASSERT_NE(heard.opened, nullptr);
 }
@@ -224,7 +215,7 @@ TEST_F(LoaderTest, IndexesOfSelectedFilesAreCached) {
     Loader loader;
     Heard heard(&loader);
     loader.Open(files);
-    EXPECT_TRUE(WaitFor([&] { return heard.ended(); }));
+    EXPECT_TRUE(testing::Until([&] { return heard.ended(); }));
     EXPECT_NE(heard.opened, nullptr) << heard.failed.toStdString();
     return heard.opened == nullptr ? 0 : heard.opened->rank_count();
   };

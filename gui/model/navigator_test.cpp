@@ -5,8 +5,8 @@
 namespace lockstep::gui {
 namespace {
 
-struct Told {
-  explicit Told(Navigator* navigator) {
+struct Changes {
+  explicit Changes(Navigator* navigator) {
     QObject::connect(navigator, &Navigator::SelectionChanged, [this] { ++selection; });
     QObject::connect(navigator, &Navigator::PlaceChanged, [this] { ++place; });
     QObject::connect(navigator, &Navigator::HistoryChanged, [this] { ++history; });
@@ -22,16 +22,16 @@ Selection OfRank(int32_t rank) {
 
 TEST(NavigatorTest, EveryStepCanBeUndoneAndRedone) {
   Navigator navigator;
-  Told told(&navigator);
+  Changes changes(&navigator);
   navigator.Select(OfRank(3));
   navigator.Select(OfRank(3));
-  EXPECT_EQ(told.selection, 1) << "an equal selection must not be announced";
+  EXPECT_EQ(changes.selection, 1) << "an equal selection must not be announced";
   navigator.Select(OfRank(5));
   Place place = navigator.place();
   place.matrix = {10, 20, 0, 8};
   navigator.Go(place);
-  EXPECT_EQ(told.selection, 2);
-  EXPECT_EQ(told.place, 1);
+  EXPECT_EQ(changes.selection, 2);
+  EXPECT_EQ(changes.place, 1);
   navigator.Back();
   EXPECT_EQ(navigator.place().matrix, Viewport());
   EXPECT_EQ(navigator.selection(), OfRank(5));
@@ -65,12 +65,12 @@ TEST(NavigatorTest, ManySmallStepsAreOne) {
 
 TEST(NavigatorTest, ConsequencesOfAStepAreUndoneWithIt) {
   Navigator navigator;
-  Told told(&navigator);
+  Changes changes(&navigator);
   navigator.Select(OfRank(3));
   Place place = navigator.place();
   place.matrix_comm = 7;
   navigator.Amend(place);
-  EXPECT_EQ(told.place, 1);
+  EXPECT_EQ(changes.place, 1);
   navigator.Select(OfRank(5));
   navigator.Back();
   EXPECT_EQ(navigator.place(), place);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <QApplication>
-#include <QElapsedTimer>
 #include <QPalette>
 #include <QWidget>
 
@@ -13,6 +12,7 @@
 
 #include "analyzer/testing/job.h"
 #include "gui/model/document.h"
+#include "gui/testing/until.h"
 
 namespace lockstep::gui::testing {
 
@@ -88,18 +88,6 @@ inline DocumentPtr Hostile() {
   bundle.job = nasty;
   bundle.problems.push_back({nasty, -1, nasty, 1});
   return Made(bundle);
-}
-
-// Processes the window's events until the condition holds; returns false after a time limit.
-template <typename Condition>
-bool Until(Condition condition, int milliseconds = 20'000) {
-  QElapsedTimer timer;
-  timer.start();
-  while (!condition()) {
-    if (timer.elapsed() > milliseconds) return false;
-    QApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
-  }
-  return true;
 }
 
 // A dark desktop, as Fusion would show it.

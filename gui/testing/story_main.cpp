@@ -4,7 +4,6 @@
 // and again when its gathering completes, until standard input ends. A line on standard input presses the button that
 // captures an incident.
 #include <QApplication>
-#include <QElapsedTimer>
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QSocketNotifier>
@@ -16,34 +15,28 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 
-#include "gui/app/describe.h"
-#include "gui/app/live_pane.h"
+#include "gui/app/export/describe.h"
 #include "gui/app/main_window.h"
-#include "gui/app/session.h"
+#include "gui/app/panes/live_pane.h"
+#include "gui/app/session/session.h"
 #include "gui/model/graph/layout.h"
+#include "gui/testing/until.h"
 
 namespace {
 
-bool Until(const std::function<bool()>& done) {
-  QElapsedTimer timer;
-  timer.start();
-  while (!done() && timer.elapsed() < 120'000)
-    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
-  return done();
-}
+using lockstep::gui::testing::Until;
 
 void Tell(lockstep::gui::MainWindow* window) {
   QTest::keySequence(window, QKeySequence("]"));
   Until([&] { return window->Idle(); });
-  QJsonObject said =
+  QJsonObject story =
       QJsonDocument::fromJson(lockstep::gui::DescribeJson(*window->document(), window->navigator()->selection()))
           .object();
   const lockstep::gui::Document& document = *window->document();
-  said.insert("wait_for", WaitGraphText(lockstep::gui::BuildWaitGraph(
-                              document.facts(), [&](int32_t comm) { return document.CommName(comm); })));
-  puts(QJsonDocument(said).toJson(QJsonDocument::Compact).constData());
+  story.insert("wait_for", WaitGraphText(lockstep::gui::BuildWaitGraph(
+                               document.facts(), [&](int32_t comm) { return document.CommName(comm); })));
+  puts(QJsonDocument(story).toJson(QJsonDocument::Compact).constData());
   fflush(stdout);
 }
 

@@ -4,7 +4,6 @@
 
 #include <QApplication>
 #include <QDir>
-#include <QElapsedTimer>
 #include <QFontDatabase>
 #include <QImage>
 #include <QPainter>
@@ -13,6 +12,7 @@
 #include <cstdlib>
 
 #include "analyzer/testing/job.h"
+#include "gui/testing/until.h"
 #include "gui/view/answer/view.h"
 #include "gui/view/matrix/legend.h"
 #include "gui/view/matrix/view.h"
@@ -22,14 +22,6 @@ namespace {
 
 constexpr int kMostOff = 16;              // of 255, in any channel
 constexpr double kMostDiffering = 0.005;  // share of the pixels
-
-bool SettlePicture(const View& view) {
-  QElapsedTimer timer;
-  timer.start();
-  while (!view.Idle() && timer.elapsed() < 20000) QCoreApplication::processEvents(QEventLoop::AllEvents, 10);
-  QCoreApplication::processEvents();
-  return view.Idle();
-}
 
 QPalette Dark() {
   QPalette palette;
@@ -65,10 +57,10 @@ class MatrixPictureTest : public ::testing::Test {
   }
   void Show(DocumentPtr document) {
     view_.SetDocument(std::move(document));
-    ASSERT_TRUE(SettlePicture(view_));
+    ASSERT_TRUE(testing::Settles(view_));
   }
   void Compare(View* view, const QString& name) {
-    ASSERT_TRUE(SettlePicture(*view));
+    ASSERT_TRUE(testing::Settles(*view));
     const QImage got = view->grab().toImage().convertToFormat(QImage::Format_RGB32);
     const QString path = QString(QT_TESTCASE_SOURCEDIR "/goldens/%1.png").arg(name);
     if (getenv("LOCKSTEP_WRITE_GOLDENS") != nullptr) {

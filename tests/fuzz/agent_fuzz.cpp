@@ -16,6 +16,7 @@
 #include "collector/common/say.h"
 #include "collector/service/core/core.h"
 #include "tests/fuzz/accepted.h"
+#include "tests/fuzz/folder.h"
 
 namespace {
 
@@ -28,26 +29,12 @@ constexpr wire::Type kTypes[] = {wire::Type::kHello,  wire::Type::kHeartbeat, wi
                                  wire::Type::kEnded,  wire::Type::kDigest,    wire::Type::kEvidence,
                                  wire::Type::kStacks, wire::Type::kChunk,     wire::Type::kBye};
 
-const std::string& Folder() {
-  // Never destroyed, because an atexit handler uses it.
-  static const std::string& folder = *new std::string([] {
-    std::string path = "/dev/shm/lockstep-agent-fuzz-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) {
-      path = "/tmp/lockstep-agent-fuzz-XXXXXX";
-      if (mkdtemp(path.data()) == nullptr) abort();
-    }
-    atexit([] { std::filesystem::remove_all(Folder()); });
-    return path;
-  }());
-  return folder;
-}
-
 // Runs all actions of the core immediately and sends nothing.
 class Collector : public CoreActions {
  public:
   Collector() {
     CoreOptions options;
-    options.out = Folder() + "/incidents";
+    options.out = FuzzFolder() + "/incidents";
     options.version = "fuzz";
     options.instance = 7;
     options.quota = 64 << 20;
@@ -58,7 +45,7 @@ class Collector : public CoreActions {
   }
   ~Collector() override {
     core_.reset();
-    std::filesystem::remove_all(Folder() + "/incidents");
+    std::filesystem::remove_all(FuzzFolder() + "/incidents");
   }
   void Tick(int count) {
     for (; count > 0 && ticks_ < kMostTicks + kTicksAfter; --count, ++ticks_) {
@@ -126,10 +113,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   collector.Tick(kTicksAfter);
   fuzz_accepted += collector.counters().heartbeats > 0 ? 1 : 0;
   // All files must be inside incident folders, even if messages contain other paths.
-  for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
+  for (const auto& entry : std::filesystem::directory_iterator(FuzzFolder())) {
     if (entry.path().filename() != "incidents") abort();
   }
-  for (const auto& entry : std::filesystem::directory_iterator(Folder() + "/incidents")) {
+  for (const auto& entry : std::filesystem::directory_iterator(FuzzFolder() + "/incidents")) {
     if (entry.path().filename().string().rfind("lockstep-incident-", 0) != 0) abort();
   }
   return 0;

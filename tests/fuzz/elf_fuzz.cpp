@@ -17,29 +17,13 @@
 #include "collector/evidence/stacks/stack_capture.h"
 #include "collector/evidence/stacks/stack_unwind.h"
 #include "tests/fuzz/accepted.h"
+#include "tests/fuzz/folder.h"
 
 namespace {
 
 using namespace lockstep;
 
 constexpr size_t kMostFrames = 32, kMostStack = 1024;
-
-const std::string& Path() {
-  // Never destroyed, because an atexit handler may use it.
-  static const std::string& path = *new std::string([] {
-    std::string name = "/dev/shm/lockstep-elf-fuzz-XXXXXX";
-    int fd = mkstemp(name.data());
-    if (fd < 0) {
-      name = "/tmp/lockstep-elf-fuzz-XXXXXX";
-      fd = mkstemp(name.data());
-    }
-    if (fd < 0) abort();
-    close(fd);
-    atexit([] { unlink(Path().c_str()); });
-    return name;
-  }());
-  return path;
-}
 
 }  // namespace
 
@@ -48,7 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint64_t place = data[0] | data[1] << 8 | static_cast<uint64_t>(data[2]) << 16;
   data += 3;
   size -= 3;
-  const int fd = open(Path().c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  const std::string path = FuzzFolder() + "/code";
+  const int fd = open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0 || write(fd, data, size) != static_cast<ssize_t>(size)) abort();
   close(fd);
   const size_t bytes = (size + 4095) / 4096 * 4096;
@@ -60,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   mapping.end = mapping.start + bytes;
   mapping.inode = 1;
   mapping.readable = mapping.executable = true;
-  mapping.path = Path();
+  mapping.path = path;
   ThreadCapture thread;
   thread.tid = thread.inner_tid = getpid();
   thread.have_pc = thread.all_registers = true;

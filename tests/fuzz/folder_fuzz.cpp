@@ -17,6 +17,8 @@
 #include "analyzer/formats/load/load.h"
 #include "analyzer/report/report.h"
 #include "tests/fuzz/accepted.h"
+#include "tests/fuzz/folder.h"
+#include "tests/fuzz/references.h"
 #include "tests/fuzz/sound_ring.h"
 
 namespace {
@@ -25,30 +27,12 @@ using namespace lockstep;
 
 constexpr int kMostFiles = 8;
 
-const std::string& Folder() {
-  // Never destroyed, because an atexit handler uses it.
-  static const std::string& folder = *new std::string([] {
-    std::string path = "/dev/shm/lockstep-folder-fuzz-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) {
-      path = "/tmp/lockstep-folder-fuzz-XXXXXX";
-      if (mkdtemp(path.data()) == nullptr) std::abort();
-    }
-    atexit([] { std::filesystem::remove_all(Folder()); });
-    return path;
-  }());
-  return folder;
-}
-
 std::string RingOf(const uint8_t* data, size_t size) {
   static const SoundRing sound;
   std::string bytes(sound.bytes.begin(), sound.bytes.end());
-  for (size_t at = 0; at + 4 <= size;) {
-    const uint64_t place =
-        (data[at] | data[at + 1] << 8 | static_cast<uint64_t>(data[at + 2]) << 16) % SoundRing::kBytes;
-    const uint64_t length = std::min<uint64_t>({data[at + 3], size - at - 4, SoundRing::kBytes - place});
-    std::copy(data + at + 4, data + at + 4 + length, bytes.begin() + static_cast<ptrdiff_t>(place));
-    at += 4 + length;
-  }
+  ForPatches(data, size, [&](uint64_t place, const uint8_t* patch, uint64_t length) {
+    std::copy(patch, patch + length, bytes.begin() + static_cast<ptrdiff_t>(place));
+  });
   return bytes;
 }
 
@@ -64,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const int kind = data[at] % 4;
     std::string content(reinterpret_cast<const char*>(from), length);
     if (kind == 2) content = RingOf(from, length);
-    made.push_back(Folder() + "/" +
+    made.push_back(FuzzFolder() + "/" +
                    (kind == 0   ? "rank_" + number
                     : kind == 1 ? "node" + number + ".lsd"
                     : kind == 2 ? "node" + number + ".ring"
@@ -73,21 +57,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     at += 4 + length;
   }
   if (made.empty()) return 0;
-  const auto bundle = LoadPaths({Folder()});
+  const auto bundle = LoadPaths({FuzzFolder()});
   for (const std::string& path : made) unlink(path.c_str());
   if (!bundle.ok()) {
     if (bundle.status().message().empty()) std::abort();
     return 0;
   }
   fuzz_accepted += bundle->ranks.empty() ? 0 : 1;
-  for (const Rank& rank : bundle->ranks) {
-    for (const Membership& m : rank.memberships) {
-      if (m.comm >= bundle->comms.size()) std::abort();
-    }
-    for (const Op& op : rank.ops) {
-      if (op.membership != kNoIndex && op.membership >= rank.memberships.size()) std::abort();
-    }
-  }
+  CheckReferences(*bundle);
   const Verdict verdict = Analyze(*bundle);
   if (VerdictText(verdict, *bundle).empty() || ReportJson(verdict).empty()) std::abort();
   return 0;

@@ -12,6 +12,7 @@
 #include "analyzer/formats/load/load.h"
 #include "analyzer/report/report.h"
 #include "tests/fuzz/accepted.h"
+#include "tests/fuzz/references.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int fd = memfd_create("rank_0", MFD_CLOEXEC);
@@ -21,14 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   close(fd);
   if (!bundle.ok()) return 0;
   lockstep::fuzz_accepted += bundle->ranks.empty() ? 0 : 1;
-  for (const lockstep::Rank& rank : bundle->ranks) {
-    for (const lockstep::Membership& m : rank.memberships) {
-      if (m.comm >= bundle->comms.size()) std::abort();
-    }
-    for (const lockstep::Op& op : rank.ops) {
-      if (op.membership != lockstep::kNoIndex && op.membership >= rank.memberships.size()) std::abort();
-    }
-  }
+  lockstep::CheckReferences(*bundle);
   const lockstep::Verdict verdict = lockstep::Analyze(*bundle);
   if (lockstep::ReportText(verdict, *bundle).empty() || lockstep::ReportJson(verdict).empty()) std::abort();
   if (lockstep::ReportHtml(verdict, *bundle).empty()) std::abort();

@@ -16,6 +16,7 @@
 #include "google/protobuf/stubs/logging.h"
 #include "proto/dump.pb.h"
 #include "tests/fuzz/accepted.h"
+#include "tests/fuzz/references.h"
 
 namespace {
 
@@ -83,15 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!status.ok()) return 0;
   fuzz_accepted++;
   const Bundle bundle = builder.Finish();
-  for (const Rank& rank : bundle.ranks) {
-    for (const Membership& m : rank.memberships) {
-      if (m.comm >= bundle.comms.size()) std::abort();
-    }
-    for (const Op& op : rank.ops) {
-      if (op.membership != kNoIndex && op.membership >= rank.memberships.size()) std::abort();
-      if (op.name != kNoIndex && op.name >= bundle.strings.size()) std::abort();
-    }
-  }
+  CheckReferences(bundle);
   Analyze(bundle);
   return 0;
 }

@@ -15,6 +15,7 @@
 #include "analyzer/formats/ring/loader.h"
 #include "recorder/ring/reader.h"
 #include "tests/fuzz/accepted.h"
+#include "tests/fuzz/references.h"
 #include "tests/fuzz/sound_ring.h"
 
 namespace {
@@ -36,14 +37,7 @@ void Read(int fd) {
     std::vector<RingInput> rings;
     rings.push_back(std::move(input));
     const Bundle bundle = BundleFromRings(std::move(rings));
-    for (const Rank& rank : bundle.ranks) {
-      for (const Membership& m : rank.memberships) {
-        if (m.comm >= bundle.comms.size()) std::abort();
-      }
-      for (const Op& op : rank.ops) {
-        if (op.membership != kNoIndex && op.membership >= rank.memberships.size()) std::abort();
-      }
-    }
+    CheckReferences(bundle);
     if (!digest) Analyze(bundle);
   }
 }
@@ -55,15 +49,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   std::vector<std::pair<uint64_t, uint64_t>> changed;
   uint64_t end = kBytes;
-  for (size_t at = 1; at + 4 <= size;) {
-    const uint64_t place = (data[at] | data[at + 1] << 8 | static_cast<uint64_t>(data[at + 2]) << 16) % kBytes;
-    const uint64_t length = std::min<uint64_t>({data[at + 3], size - at - 4, kBytes - place});
+  ForPatches(data + 1, size - 1, [&](uint64_t place, const uint8_t* patch, uint64_t length) {
     if ((data[0] & 1) != 0 && changed.empty()) end = place;
-    if (pwrite(sound.fd, data + at + 4, length, static_cast<off_t>(place)) != static_cast<ssize_t>(length))
-      std::abort();
+    if (pwrite(sound.fd, patch, length, static_cast<off_t>(place)) != static_cast<ssize_t>(length)) std::abort();
     changed.emplace_back(place, length);
-    at += 4 + length;
-  }
+  });
   if (end != kBytes && ftruncate(sound.fd, static_cast<off_t>(end)) != 0) std::abort();
   Read(sound.fd);
   if (end != kBytes) {

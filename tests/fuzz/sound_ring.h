@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -52,5 +54,17 @@ struct SoundRing {
     munmap(base, kBytes);
   }
 };
+
+// Calls apply(offset, bytes, length) for each patch of an input.
+template <typename Apply>
+void ForPatches(const uint8_t* data, size_t size, const Apply& apply) {
+  for (size_t at = 0; at + 4 <= size;) {
+    const uint64_t place =
+        (data[at] | data[at + 1] << 8 | static_cast<uint64_t>(data[at + 2]) << 16) % SoundRing::kBytes;
+    const uint64_t length = std::min<uint64_t>({data[at + 3], size - at - 4, SoundRing::kBytes - place});
+    apply(place, data + at + 4, length);
+    at += 4 + length;
+  }
+}
 
 }  // namespace lockstep

@@ -2,7 +2,7 @@
 import os
 import time
 
-from machine import HERE, Failed, NotMeasured, end, first, run, start
+from machine import HERE, Failed, end, run, start
 from results import NOT_MEASURED, PASS
 from stats import median, quantile
 
@@ -42,9 +42,10 @@ def in_capture(session, part):
     spoils = {(line["call"], line["relaxed"]) for line in lines if line["spoilt"]}
     used = [(call, False) for call in ASKED] + [(call, True) for call in RELAXED]
     wrong = [f"{call}{' in relaxed mode' if relaxed else ''}" for call, relaxed in used if (call, relaxed) in spoils]
-    told = ", ".join(sorted({f"{call} ({'in every mode' if (call, True) in spoils else 'unless in relaxed mode'})" for call, _ in spoils}))
-    part.check(not wrong, "what the recorder asks of the driver spoils no capture", f"{'spoilt by ' + ', '.join(wrong) if wrong else 'none did'}; of all "
-               f"that was tried a capture in global mode is spoilt by: {told or 'nothing'}")
+    invalidating = ", ".join(sorted({f"{call} ({'in every mode' if (call, True) in spoils else 'unless in relaxed mode'})" for call, _ in spoils}))
+    part.check(not wrong, "what the recorder asks of the driver invalidates no capture",
+               f"{'invalidated by ' + ', '.join(wrong) if wrong else 'none did'}; of all "
+               f"that was tried a capture in global mode is invalidated by: {invalidating or 'nothing'}")
 
 
 def after_death(session, part):
@@ -91,11 +92,11 @@ def lookups(session, part):
             words = line.split()
             if len(words) == 3:
                 by.setdefault((words[2], words[1]), set()).add(words[0])
-    said = [f"{library} asks {how} for {len(names)}" for (library, how), names in sorted(by.items())]
+    requests = [f"{library} asks {how} for {len(names)}" for (library, how), names in sorted(by.items())]
     wanted = {"cuStreamSynchronize", "cuGraphLaunch", "cuEventSynchronize", "cuStreamWaitEvent"}
     table = [(library, how, len(names), ", ".join(sorted(names & wanted))) for (library, how), names in sorted(by.items())]
     part.table("How libraries find the driver's functions.", ("library", "through", "functions", "of them"), table)
-    text = "; ".join(said) if said else "nothing goes through dlsym or cuGetProcAddress: functions are linked"
+    text = "; ".join(requests) if requests else "nothing goes through dlsym or cuGetProcAddress: functions are linked"
     if session.setup.standin:
         part.line(PASS, "how the CUDA runtime finds the driver", text)
     else:

@@ -45,7 +45,7 @@ def part_faults(session, part):
     lockstep = session.options.lockstep or first([os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "bin", "lockstep"),
                                                   shutil.which("lockstep")])
     if not lockstep or run([lockstep, "--version"], timeout=20).status != 0:
-        raise NotMeasured("no lockstep that runs here: none built beside the sources, none given with --lockstep")
+        raise NotMeasured("no lockstep program: not built next to the sources, and --lockstep not given")
     gpus = session.facts["gpus"]
     version = session.nccl_version if session.options.nccl else int("%d%02d%02d" % tuple(torch[2]))
     ranks = min(gpus, 8) // 2 * 2
@@ -122,9 +122,9 @@ def judge(lockstep, place, name, seconds, part):
     kinds, verdicts, text = FAULTS[name]
     with open(os.path.join(place, "incident", "verdict.json"), encoding="utf-8") as file:
         verdict = json.load(file)
-    said, found = describe(verdict)
+    description, found = describe(verdict)
     good = verdict["verdict"] in verdicts and right(found, kinds) and text in json.dumps(verdict)
-    part.check(good, f"{name}, lockstep run", f"{said} ({seconds:.0f} s in all)")
+    part.check(good, f"{name}, lockstep run", f"{description} ({seconds:.0f} s in all)")
     dumps = sorted(glob.glob(os.path.join(place, "fr", "rank_*")))
     if name in NO_DUMPS:
         return
@@ -135,13 +135,13 @@ def judge(lockstep, place, name, seconds, part):
                         ("dumps and rings together", [os.path.join(place, "incident"), os.path.join(place, "fr")])):
         done = run([lockstep, "analyze", "--format", "json", *paths], timeout=60)
         try:
-            said, found = describe(json.loads(done.out))
+            description, found = describe(json.loads(done.out))
         except ValueError:
             part.check(False, f"{name}, {what}", done.why())
             continue
         # Dumps do not show why a rank is stuck. Without start times, they also do not show which GPU of a pair is stuck, so the rank or the pair is right.
         named = len(found) == 1 and RANK in found[0][1] and len(found[0][1]) <= (2 if name == "gpu-stall" else 1)
-        part.check(named if what.startswith("Flight") else right(found, kinds), f"{name}, {what}", f"of {len(dumps)} ranks: {said}")
+        part.check(named if what.startswith("Flight") else right(found, kinds), f"{name}, {what}", f"of {len(dumps)} ranks: {description}")
 
 
 def describe(verdict):

@@ -2,12 +2,11 @@
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 
 from machine import HERE, Failed, NotMeasured, end, run
-from results import FAIL, NOT_MEASURED, PASS
+from results import FAIL, NOT_MEASURED
 from session import MARKS, MULTI_RANK
 from stats import median
 
@@ -58,7 +57,7 @@ def plugin(session, part):
     worlds = [w for w in session.worlds() if w[1] > 1]
     if not worlds:
         part.line(NOT_MEASURED, name, f"one GPU, and NCCL {session.nccl_version} lets no two ranks share it (from {MULTI_RANK} on); "
-                  "a rank alone has no kernels to tell of")
+                  "NCCL launches no kernels for a single rank")
         return
     _, _, processes, arguments, env = worlds[0]
     folder = session.ring_folder()
@@ -274,5 +273,5 @@ def stuck_replay(session, part, replays):
     except NotMeasured as reason:
         part.line(NOT_MEASURED, name + ", named", reason)
         return
-    said = " ".join(done.out.split())  # the report wraps its lines
-    part.check(f"replay {replays + 1} of graph" in said, name + ", named", "lockstep analyze says: " + (said[:200] or done.why()))
+    report = " ".join(done.out.split())  # the report wraps its lines
+    part.check(f"replay {replays + 1} of graph" in report, name + ", named", "lockstep analyze says: " + (report[:200] or done.why()))

@@ -62,7 +62,7 @@ class Rounds(unittest.TestCase):
                         job.runs.setdefault((connections, mode, phase), {})[number] = (took * wobble, took * wobble * 2)
         return job
 
-    def said(self, job, standin=None):
+    def part_for(self, job, standin=None):
         part = results.Part("latency")
         session = types.SimpleNamespace(setup=types.SimpleNamespace(standin=standin))
         latency_parts.tables(job, part)
@@ -71,7 +71,7 @@ class Rounds(unittest.TestCase):
         return part
 
     def test_markers_without_cost_are_chosen_for_auto(self):
-        part = self.said(self.job(1001, 1001, 1050))
+        part = self.part_for(self.job(1001, 1001, 1050))
         self.assertEqual([line["status"] for line in part.lines[:4]], ["PASS"] * 4)
         auto = part.lines[4:]
         self.assertTrue(auto[0]["status"] == "PASS" and auto[0]["text"].startswith("done"))
@@ -80,23 +80,23 @@ class Rounds(unittest.TestCase):
 
     def test_events_without_cost_are_preferred(self):
         # events/61 would be a better choice than what auto chooses, so the result is not PASS.
-        for line in self.said(self.job(1001, 1001, 1001)).lines[4:]:
+        for line in self.part_for(self.job(1001, 1001, 1001)).lines[4:]:
             self.assertTrue(line["status"] == "FAIL" and line["text"].startswith("events/61"))
 
     def test_expensive_markers_are_not_chosen(self):
-        part = self.said(self.job(1050, 1050, 1050))
+        part = self.part_for(self.job(1050, 1050, 1050))
         self.assertEqual([line["status"] for line in part.lines[:4]], ["FAIL"] * 4)
         self.assertTrue(part.lines[4]["status"] == "FAIL" and part.lines[4]["text"].startswith("off"))
         self.assertTrue(part.lines[5]["status"] == "PASS" and part.lines[5]["text"].startswith("off"))
 
     def test_added_time_is_given_per_operation(self):
-        table = self.said(self.job(1050, 1000, 1000)).tables[0]
+        table = self.part_for(self.job(1050, 1000, 1000)).tables[0]
         row = next(r for r in table["rows"] if r[:2] == ("not set", "done"))
         self.assertEqual(row[5], "+5000")  # 50 us over 10 operations, in ns
         self.assertEqual(row[4][:7], "+5.00 %")
 
     def test_the_stand_in_decides_nothing(self):
-        self.assertEqual({line["status"] for line in self.said(self.job(1000, 1000, 1000), standin="x").lines}, {"NOT MEASURED"})
+        self.assertEqual({line["status"] for line in self.part_for(self.job(1000, 1000, 1000), standin="x").lines}, {"NOT MEASURED"})
 
 
 class Pages(unittest.TestCase):

@@ -88,17 +88,17 @@ def from_corpus(options):
                 if subprocess.run(command, capture_output=True).returncode != 0:
                     continue  # the scenario does not exist in this form
                 with open(os.path.join(folder, "truth.json")) as file:
-                    told = json.load(file)
-                culprits = sorted(told["culprit_ranks"])
-                if culprits and not {"HUNG", "DESYNC", "CRASHED"} & set(told["verdicts_allowed"]):
+                    truth = json.load(file)
+                culprits = sorted(truth["culprit_ranks"])
+                if culprits and not {"HUNG", "DESYNC", "CRASHED"} & set(truth["verdicts_allowed"]):
                     continue  # slow, not hung
-                accept = told["set_allowed"]
-                if "second_fault" in told:  # either fault, or both, is a right answer
-                    other = sorted(told["second_fault"]["culprit_ranks"])
+                accept = truth["set_allowed"]
+                if "second_fault" in truth:  # either fault, or both, is a right answer
+                    other = sorted(truth["second_fault"]["culprit_ranks"])
                     accept = accept + [other, sorted(culprits + other)]
                 about = {"fault": entry.get("name", str(number)), "culprits": culprits, "accept": accept, "family": "corpus",
                          "form": called, "ranks": 8, "seed": number, "licence": LICENCE, "provenance": "lockstep-corpus", "lost": None,
-                         "identifiable": told["identifiable"]}
+                         "identifiable": truth["identifiable"]}
                 data = os.path.join(folder, "data")
                 yield "corpus-%d-%s" % (number, form), about, lambda into, of=data: shutil.copytree(of, into, dirs_exist_ok=True)
 

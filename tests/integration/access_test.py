@@ -83,9 +83,9 @@ class AccessTest(unittest.TestCase):
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=made.environment())
             self.addCleanup(waiting.communicate)
             self.addCleanup(waiting.kill)
-            told = waiting.stderr.readline()
+            result = waiting.stderr.readline()
             for part in ("no response from the collector at " + endpoint, "--collector", "retrying", "lockstep doctor"):
-                self.assertIn(part, told)
+                self.assertIn(part, result)
             self.assertIsNone(waiting.poll(), "the tool keeps trying")
             done = self.tool(made, "lockstep-dump", "--collector", endpoint, "--timeout", "1", "train")
             self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)

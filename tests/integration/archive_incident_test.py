@@ -102,9 +102,9 @@ class IncidentTest(FolderTest):
                          (first["communicator"]["name"], first["sequence"]))
 
         # lockstep export lists the individual operations of the same dumps.
-        told = list(csv.DictReader(io.StringIO(self.run_it("lockstep-export", folder, "--csv", "-").stdout)))
+        result = list(csv.DictReader(io.StringIO(self.run_it("lockstep-export", folder, "--csv", "-").stdout)))
         calls, gpu, host = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
-        for row in told:
+        for row in result:
             if not row["communicator_id"]:
                 continue
             key = (re.sub(r"\d+", "*", row["communicator"]) or f"of {row['communicator_size']}", row["operation"])

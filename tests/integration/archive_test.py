@@ -64,9 +64,9 @@ class ArchiveTest(FolderTest):
         return subprocess.Popen([ARCHIVE, *arguments], env=self.environment | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE,
                                 text=True)
 
-    def run_it(self, *arguments, told="", **environment):
+    def run_it(self, *arguments, stdin="", **environment):
         process = self.start(*arguments, **environment)
-        out, err = process.communicate(told, timeout=100)
+        out, err = process.communicate(stdin, timeout=100)
         return process.returncode, out, err
 
     def spool(self, folder="spool"):
@@ -173,7 +173,7 @@ class ArchiveTest(FolderTest):
         self.assertEqual(self.run_it(*self.arguments(*folders))[0], 0)
         begin = self.now_ns // 10**9 // 86400 * 86400
         for _ in range(2):
-            self.assertEqual(self.run_it("jobs", "-", told=f"x|{begin}|{begin + 43200}|8\ny|{begin - 43200}|{begin}|8\nz|{begin - 86400}|{begin}|\n")[0], 0)
+            self.assertEqual(self.run_it("jobs", "-", stdin=f"x|{begin}|{begin + 43200}|8\ny|{begin - 43200}|{begin}|8\nz|{begin - 86400}|{begin}|\n")[0], 0)
 
         def ask(*arguments):
             status, out, err = self.run_it("query", "--json", *arguments)
@@ -196,7 +196,7 @@ class ArchiveTest(FolderTest):
         self.assertEqual(self.run_it("query", "nothing")[0], 2)
         # Incidents after the queried time do not count.
         question = {"hosts": ["n17", "n1'x"], "places": [], "until_real_ns": self.now_ns - 3600 * 10**9}
-        status, out, _ = self.run_it("before", told=json.dumps(question))
+        status, out, _ = self.run_it("before", stdin=json.dumps(question))
         self.assertEqual((status, [(b["name"], b["culprit_of"], b["incidents"]) for b in json.loads(out)["before"]]), (0, [("n17", 1, 3)]))
 
     def ask(self, *arguments):
@@ -210,7 +210,7 @@ class ArchiveTest(FolderTest):
             self.assertEqual(self.run_it("--cluster", cluster, *self.arguments(self.incident(number)))[0], 0)
         begin = self.now_ns // 10**9 // 86400 * 86400
         for cluster in ("east", "west"):
-            self.assertEqual(self.run_it("jobs", "-", told=f"17|{begin}|{begin + 43200}|8\n", LOCKSTEP_CLUSTER=cluster)[0], 0)
+            self.assertEqual(self.run_it("jobs", "-", stdin=f"17|{begin}|{begin + 43200}|8\n", LOCKSTEP_CLUSTER=cluster)[0], 0)
         self.assertEqual([(row["cluster"], row["incidents"], row["job_days"], row["per_thousand_job_days"]) for row in self.ask("clusters")],
                          [("east", 2, 0.5, "4000"), ("west", 1, 0.5, "2000")])
         self.assertEqual([(row["cluster"], row["name"], row["culprit_of"], row["of_incidents"]) for row in self.ask("culprits", "--host", "n17")],
@@ -221,10 +221,10 @@ class ArchiveTest(FolderTest):
         # The best speed of all clusters is 100 %.
         self.assertEqual([(row["cluster"], row["percent_of_best"]) for row in self.ask("speed")], [("east", 50), ("west", 100)])
         question = json.dumps({"hosts": ["n17"], "places": [], "until_real_ns": 0})
-        status, out, _ = self.run_it("before", told=question, LOCKSTEP_CLUSTER="west")
+        status, out, _ = self.run_it("before", stdin=question, LOCKSTEP_CLUSTER="west")
         self.assertEqual((status, [(b["culprit_of"], b["incidents"]) for b in json.loads(out)["before"]]), (0, [(1, 1)]))
         question = json.dumps({"speeds": [{"operation": "AllReduce", "bytes": (1 << 20) + 5, "ranks": 4, "hosts": 2}, {"operation": "AllReduce", "bytes": 8}]})
-        status, out, _ = self.run_it("best", told=question)
+        status, out, _ = self.run_it("best", stdin=question)
         self.assertEqual((status, [(b["bus_bytes_per_s"], b["incidents"]) for b in json.loads(out)["best"]]), (0, [(3e9, 3)]))
 
     def test_tables_of_the_first_version_are_extended(self):
@@ -340,9 +340,9 @@ class ArchiveTest(FolderTest):
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         for answer in answers:
-            status, out, _ = self.run_it("before", "--time-limit-ms", "300", "--to", f"http://127.0.0.1:{listener.getsockname()[1]}/x", told='{"hosts":["a"]}')
-            said = json.loads(out)
-            self.assertTrue(said.get("error") or said.get("before") == [], (answer, out))
+            status, out, _ = self.run_it("before", "--time-limit-ms", "300", "--to", f"http://127.0.0.1:{listener.getsockname()[1]}/x", stdin='{"hosts":["a"]}')
+            output = json.loads(out)
+            self.assertTrue(output.get("error") or output.get("before") == [], (answer, out))
             self.assertIn(status, (0, 1))
         thread.join(30)
         listener.close()

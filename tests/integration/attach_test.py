@@ -142,7 +142,7 @@ class AttachTest(FolderTest):
         for process in processes:
             process.wait()
 
-    def said(self, job, what, ranks=1):
+    def printed(self, job, what, ranks=1):
         """Returns whether at least `ranks` ranks of the job printed `what`."""
         port = job.split("-")[1]
         logs = [pathlib.Path(self.folder, name).read_text() for name in os.listdir(self.folder) if name.startswith(port + ".")]
@@ -150,23 +150,23 @@ class AttachTest(FolderTest):
 
     def attach(self, *arguments, **more):
         began = time.monotonic()
-        told = subprocess.run([LOCKSTEP, "attach", *arguments], cwd=self.folder, env=clean_environment(**more), capture_output=True, text=True,
+        result = subprocess.run([LOCKSTEP, "attach", *arguments], cwd=self.folder, env=clean_environment(**more), capture_output=True, text=True,
                               timeout=120)
         self.took = time.monotonic() - began
-        return told
+        return result
 
     def verdict(self, job, *arguments):
         shutil.rmtree(self.path("incident"), ignore_errors=True)
-        told = self.attach("--job", job, "--out", "incident", *arguments)
-        self.assertEqual(told.returncode, 1, told.stderr)
+        result = self.attach("--job", job, "--out", "incident", *arguments)
+        self.assertEqual(result.returncode, 1, result.stderr)
         with open(self.path("incident", "verdict.json")) as file:
-            return told, json.load(file)
+            return result, json.load(file)
 
     def train(self, ranks, arguments, fault):
         command = [TRAINSIM, "--steps", "1000000", *arguments, *(["--fault", fault] if fault else [])]
         job, processes = self.start(ranks, command)
         # The fault prints a line when it starts. Then the other ranks start to wait.
-        self.assertTrue(wait_for(lambda: self.said(job, "fault" if fault else "step 20/"), 60))
+        self.assertTrue(wait_for(lambda: self.printed(job, "fault" if fault else "step 20/"), 60))
         time.sleep(1.5)
         return job, processes
 
@@ -174,28 +174,28 @@ class AttachTest(FolderTest):
         for name, ranks, arguments, fault, culprit in FAULTS:
             with self.subTest(name):
                 job, processes = self.train(ranks, arguments, fault)
-                told, verdict = self.verdict(job)
+                result, verdict = self.verdict(job)
                 self.stop(processes)
-                self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[culprit]], told.stdout)
+                self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[culprit]], result.stdout)
                 self.assertLess(self.took, 60)
 
     def test_no_rank_is_named_if_nothing_distinguishes_them(self):
         for name, ranks, arguments, fault in OPEN:
             with self.subTest(name):
                 job, processes = self.train(ranks, arguments, fault)
-                told, verdict = self.verdict(job)
+                result, verdict = self.verdict(job)
                 self.stop(processes)
-                self.assertEqual(verdict["findings"], [], told.stdout)
+                self.assertEqual(verdict["findings"], [], result.stdout)
                 self.assertEqual(verdict["verdict"], "INCOMPLETE_DATA")
 
     def test_the_folder_is_a_normal_incident_folder(self):
         job, processes = self.train(4, FOUR, "rank=1,step=20,kind=stall-host")
-        told, verdict = self.verdict(job)
-        self.assertIn("their NCCL calls were not recorded", " ".join(told.stdout.split()))
+        result, verdict = self.verdict(job)
+        self.assertIn("their NCCL calls were not recorded", " ".join(result.stdout.split()))
         again = subprocess.run([LOCKSTEP, "analyze", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(json.loads(again.stdout)["findings"], verdict["findings"], again.stderr)
         self.assertTrue(os.path.exists(self.path("incident", "report.html")))
-        self.assertIn("lockstep: incident/explore.html: open it in any browser\n", told.stderr)
+        self.assertIn("lockstep: incident/explore.html: open it in any browser\n", result.stderr)
         self.assertEqual(explore_data(self.path("incident"))["findings"][0]["ranks"], [1, 1])
         with open(self.path("incident", "logs", "output-of-rank_1.log")) as log:
             self.assertIn("fault", log.read())
@@ -216,10 +216,10 @@ class AttachTest(FolderTest):
     def test_attach_points_to_the_rings_of_a_recorded_job(self):
         os.mkdir(self.path("rings"))
         job, processes = self.start(2, [TRAINSIM, "--steps", "1000000", "--dp", "2"], LD_PRELOAD=LIBRARY, LOCKSTEP_DIR=self.path("rings"))
-        self.assertTrue(wait_for(lambda: self.said(job, "step 20/"), 60))
-        told = self.attach("--job", job, "--out", "incident")
+        self.assertTrue(wait_for(lambda: self.printed(job, "step 20/"), 60))
+        result = self.attach("--job", job, "--out", "incident")
         self.stop(processes)
-        self.assertIn(f"this job is recorded, and its rings show more: lockstep analyze {self.path('rings')}\n", told.stderr)
+        self.assertIn(f"this job is recorded, and its rings show more: lockstep analyze {self.path('rings')}\n", result.stderr)
         with open(self.path("incident", "manifest.json")) as file:
             self.assertIn("taken by lockstep attach, without the recorder's rings", file.read())
 
@@ -230,14 +230,14 @@ class AttachTest(FolderTest):
         self.script("kubectl", '#!/bin/sh\necho "asked: $*" >&2\nexit 9\n')
         with open(self.path("hosts"), "w") as file:
             file.write("node7\n")
-        told = self.attach("--hosts", "hosts", "--slurm", "4711", "--ask-torch", PATH=path)
-        self.assertEqual(told.returncode, 3)
-        self.assertIn("asked: -o BatchMode=yes node7 lockstep attach --stream 4711 --redact no --slurm 4711 --ask-torch\n", told.stderr)
-        told = self.attach("--hosts", "hosts", "--remote", "/opt/lockstep", PATH=path)
-        self.assertIn("node7 /opt/lockstep attach", told.stderr)
-        told = self.attach("--kubernetes", "a=b", PATH=path)
-        self.assertEqual(told.returncode, 3)
-        self.assertIn("kubectl: it exited with status 9: asked: get pods --output=json --selector=a=b\n", told.stderr)
+        result = self.attach("--hosts", "hosts", "--slurm", "4711", "--ask-torch", PATH=path)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("asked: -o BatchMode=yes node7 lockstep attach --stream 4711 --redact no --slurm 4711 --ask-torch\n", result.stderr)
+        result = self.attach("--hosts", "hosts", "--remote", "/opt/lockstep", PATH=path)
+        self.assertIn("node7 /opt/lockstep attach", result.stderr)
+        result = self.attach("--kubernetes", "a=b", PATH=path)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("kubectl: it exited with status 9: asked: get pods --output=json --selector=a=b\n", result.stderr)
         # Here, the remote lockstep ran and failed for another reason.
         self.script("ssh", '#!/bin/sh\necho "lockstep: x: No such file or directory" >&2\nexit 3\n')
         self.assertIn("node7: it exited with status 3: lockstep: x: No such file", self.attach("--hosts", "hosts", PATH=path).stderr)
@@ -261,7 +261,7 @@ class AttachTest(FolderTest):
                         env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
             self.addCleanup(self.stop, processes)
             halves.append(processes)
-        self.assertTrue(wait_for(lambda: self.said(f"port-{port}", "fault"), 60))
+        self.assertTrue(wait_for(lambda: self.printed(f"port-{port}", "fault"), 60))
         time.sleep(1.5)
         for half, processes in enumerate(halves):
             with open(self.path(f"node{half}"), "w") as file:
@@ -280,23 +280,23 @@ class AttachTest(FolderTest):
                            f'shift; LOCKSTEP_HOST=$host exec {LOCKSTEP} "$@" $(cat "$host")\n')
         with open(self.path("hosts"), "w") as file:
             file.write("node0\n# the other half\nnode1\n")
-        told = self.attach("--hosts", "hosts", "--launch", over, "--out", "all")
-        self.assertEqual(told.returncode, 1, told.stderr)
+        result = self.attach("--hosts", "hosts", "--launch", over, "--out", "all")
+        self.assertEqual(result.returncode, 1, result.stderr)
         with open(self.path("all", "verdict.json")) as file:
             verdict = json.load(file)
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], told.stdout)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], result.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
         self.assertEqual(sorted(name for name in os.listdir(self.path("all")) if name.endswith(".lsd")), ["node0.lsd", "node1.lsd"])
         # A host without an answer is reported.
         with open(self.path("hosts"), "w") as file:
             file.write("node1\nnode7\n")
-        told = self.attach("--hosts", "hosts", "--launch", over, "--out", "part")
-        self.assertIn("no route to node7", " ".join(told.stdout.split()))
+        result = self.attach("--hosts", "hosts", "--launch", over, "--out", "part")
+        self.assertIn("no route to node7", " ".join(result.stdout.split()))
         with open(self.path("hosts"), "w") as file:
             file.write("-oProxyCommand=x\n")
-        told = self.attach("--hosts", "hosts")
-        self.assertEqual(told.returncode, 2)
-        self.assertIn("is not a host name", told.stderr)
+        result = self.attach("--hosts", "hosts")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("is not a host name", result.stderr)
 
     def test_attach_names_the_rank_of_a_job_in_pods(self):
         """The fake kubectl lists four pods: two have half of the ranks each, one has no lockstep, one is not running."""
@@ -310,15 +310,15 @@ class AttachTest(FolderTest):
                               '[ -f "$pod" ] || { echo \'OCI runtime exec failed: exec: "lockstep": executable file not found in $PATH\' >&2; '
                               'echo "command terminated with exit code 127" >&2; exit 127; }\n'
                               f'LOCKSTEP_HOST=$pod exec {LOCKSTEP} "$@" $(cat "$pod")\n')
-        told = self.attach("--kubernetes", "job-name=train", "--namespace", "ml", "--kubectl", kubectl, "--out", "all")
-        self.assertEqual(told.returncode, 1, told.stderr)
+        result = self.attach("--kubernetes", "job-name=train", "--namespace", "ml", "--kubectl", kubectl, "--out", "all")
+        self.assertEqual(result.returncode, 1, result.stderr)
         with open(self.path("all", "verdict.json")) as file:
             verdict = json.load(file)
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], told.stdout)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], result.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
-        self.assertIn(f"node1 is a pod on node gpu-node1; instead of ssh: {kubectl} exec --namespace=ml node1 --container=main --", told.stderr)
-        self.assertIn("bare was not examined: image registry/torch:2.9 has no lockstep. Copy the static build in", told.stderr)
-        self.assertIn("late was not examined: the pod is pending", told.stderr)
+        self.assertIn(f"node1 is a pod on node gpu-node1; instead of ssh: {kubectl} exec --namespace=ml node1 --container=main --", result.stderr)
+        self.assertIn("bare was not examined: image registry/torch:2.9 has no lockstep. Copy the static build in", result.stderr)
+        self.assertIn("late was not examined: the pod is pending", result.stderr)
         with open(self.path("calls")) as file:
             calls = file.read().splitlines()
         self.assertEqual(calls[0], "get pods --output=json --selector=job-name=train --namespace=ml")
@@ -328,43 +328,43 @@ class AttachTest(FolderTest):
         pods[0]["metadata"]["name"] = "--as=admin"
         with open(self.path("pods"), "w") as file:
             json.dump({"kind": "List", "items": pods}, file)
-        told = self.attach("--kubernetes", "a=b", "--kubectl", kubectl)
-        self.assertIn("--as=admin was not examined: '--as=admin' is not a valid name of a pod", told.stderr)
-        told = self.attach("--kubernetes", "a=b", "--namespace", "x --as=admin", "--kubectl", kubectl)
-        self.assertEqual(told.returncode, 2)
-        self.assertIn("is not a valid name of a namespace", told.stderr)
-        told = self.attach("--kubernetes", "a=b", "--kubectl", "false")
-        self.assertEqual(told.returncode, 3)
-        self.assertIn("false: it exited with status 1", told.stderr)
+        result = self.attach("--kubernetes", "a=b", "--kubectl", kubectl)
+        self.assertIn("--as=admin was not examined: '--as=admin' is not a valid name of a pod", result.stderr)
+        result = self.attach("--kubernetes", "a=b", "--namespace", "x --as=admin", "--kubectl", kubectl)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("is not a valid name of a namespace", result.stderr)
+        result = self.attach("--kubernetes", "a=b", "--kubectl", "false")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("false: it exited with status 1", result.stderr)
         self.assertEqual(self.attach("--kubernetes", "a=b", "--hosts", "x").returncode, 2)
 
     def test_a_python_rank_that_waits_for_a_lock_is_named(self):
         job, _ = self.start(4, [sys.executable, "-c", LOCKED, os.path.join(STANDIN, "libnccl.so.2")])
-        self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
-        told, verdict = self.verdict(job)
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
-        self.assertIn("log_metrics() at <string>:", " ".join(told.stdout.split()))
+        self.assertTrue(wait_for(lambda: self.printed(job, "ready", 4), 60))
+        result, verdict = self.verdict(job)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], result.stdout)
+        self.assertIn("log_metrics() at <string>:", " ".join(result.stdout.split()))
 
     def test_counts_from_nccls_ras_name_the_rank(self):
         job, _ = self.start(4, [sys.executable, "-c", COUNTED], NCCL_RAS_ADDR=f"localhost:{free_port()}")
-        self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
-        told, verdict = self.verdict(job)
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[3]], told.stdout)
+        self.assertTrue(wait_for(lambda: self.printed(job, "ready", 4), 60))
+        result, verdict = self.verdict(job)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[3]], result.stdout)
         self.assertTrue(os.path.exists(self.path("incident", "logs", "ncclras.txt")))
 
     def test_pytorchs_dumps_name_the_rank(self):
         job, _ = self.start(4, [sys.executable, "-c", WATCHED], TORCH_NCCL_DEBUG_INFO_PIPE_FILE=self.path("pipe"),
                             TORCH_NCCL_DEBUG_INFO_TEMP_FILE=self.path("trace_rank_"))
-        self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
-        told, verdict = self.verdict(job)
-        self.assertEqual(verdict["findings"], [], told.stdout)
-        self.assertIn("--ask-torch asks this job's PyTorch for Flight Recorder dumps", told.stderr)
+        self.assertTrue(wait_for(lambda: self.printed(job, "ready", 4), 60))
+        result, verdict = self.verdict(job)
+        self.assertEqual(verdict["findings"], [], result.stdout)
+        self.assertIn("--ask-torch asks this job's PyTorch for Flight Recorder dumps", result.stderr)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("trace_rank_")], [], "unasked")
         # With --ask-torch, the dumps show which rank missed the last call. Attach itself observes the duration and the location.
-        told, verdict = self.verdict(job, "--ask-torch")
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
+        result, verdict = self.verdict(job, "--ask-torch")
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], result.stdout)
         self.assertLess(self.took, 60)
-        self.assertIn("train.py:12", told.stdout)
+        self.assertIn("train.py:12", result.stdout)
         for rank in range(4):
             self.assertEqual(pathlib.Path(self.path("incident", "torch", f"torch_rank_{rank}")).read_bytes(),
                              pathlib.Path(self.path(f"trace_rank_{rank}")).read_bytes())
@@ -372,8 +372,8 @@ class AttachTest(FolderTest):
         again = subprocess.run([LOCKSTEP, "analyze", "--format", "json", "incident"], cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(json.loads(again.stdout)["findings"], verdict["findings"], again.stderr)
         # The dumps are recent. Files are not stored if something must be redacted.
-        told, verdict = self.verdict(job, "--redact", "stacks")
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
+        result, verdict = self.verdict(job, "--redact", "stacks")
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], result.stdout)
         self.assertFalse(os.path.exists(self.path("incident", "torch")))
 
     def test_pytorchs_dumps_of_several_hosts_name_the_rank(self):
@@ -386,43 +386,43 @@ class AttachTest(FolderTest):
             with open(self.path(f"node{half}"), "w") as file:
                 file.write(" ".join(str(process.pid) for process in processes[2 * half:2 * half + 2]))
         over = self.script("over", f'#!/bin/sh\nhost=$1; shift 2\nLOCKSTEP_HOST=$host exec {LOCKSTEP} "$@" $(cat "$host")\n')
-        told = self.attach("--hosts", "hosts", "--launch", over, "--ask-torch", "--out", "all")
-        self.assertEqual(told.returncode, 1, told.stderr)
+        result = self.attach("--hosts", "hosts", "--launch", over, "--ask-torch", "--out", "all")
+        self.assertEqual(result.returncode, 1, result.stderr)
         with open(self.path("all", "verdict.json")) as file:
             verdict = json.load(file)
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
-        self.assertIn("ranks 0, 1, 3 wait for rank 2 in all_reduce #6 on default_pg", " ".join(told.stdout.split()))
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], result.stdout)
+        self.assertIn("ranks 0, 1, 3 wait for rank 2 in all_reduce #6 on default_pg", " ".join(result.stdout.split()))
 
     def test_one_of_several_jobs_must_be_chosen(self):
         first, processes = self.start(2, ["sleep", "1000"])
         second, others = self.start(2, ["sleep", "1000"])
-        told = self.attach()
-        self.assertEqual(told.returncode, 2, told.stdout)
+        result = self.attach()
+        self.assertEqual(result.returncode, 2, result.stdout)
         for job in (first, second):
-            self.assertIn(f"  {job}: 2 processes, rank 0, 1 of 2 (sleep, PID ", told.stderr)
-        told = self.attach("--out", "chosen", *(str(process.pid) for process in others))
-        self.assertEqual(told.returncode, 1, told.stderr)
-        self.assertIn(second, told.stderr)
-        told = self.attach(first, "--out", "named")
-        self.assertIn(f"examining {first}: 2 processes", told.stderr)
+            self.assertIn(f"  {job}: 2 processes, rank 0, 1 of 2 (sleep, PID ", result.stderr)
+        result = self.attach("--out", "chosen", *(str(process.pid) for process in others))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn(second, result.stderr)
+        result = self.attach(first, "--out", "named")
+        self.assertIn(f"examining {first}: 2 processes", result.stderr)
         self.stop(processes + others)
-        told = self.attach("--slurm", "4711")
-        self.assertEqual(told.returncode, 3)
-        self.assertIn("no process on this host matches the request", told.stderr)
-        told = self.attach("x")
-        self.assertEqual(told.returncode, 3)
-        self.assertIn("no process on this host matches the request", told.stderr)
-        told = self.attach("12", "x")
-        self.assertEqual(told.returncode, 2)
-        self.assertIn("'x' is no PID", told.stderr)
+        result = self.attach("--slurm", "4711")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("no process on this host matches the request", result.stderr)
+        result = self.attach("x")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("no process on this host matches the request", result.stderr)
+        result = self.attach("12", "x")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("'x' is no PID", result.stderr)
 
     def test_an_unwritable_folder_is_reported(self):
         job, _ = self.start(2, ["sleep", "1000"])
         with open(self.path("file"), "w"):
             pass
-        told = self.attach("--job", job, "--out", "file/incident")
-        self.assertEqual(told.returncode, 3)
-        self.assertIn("choose another with --out FOLDER", told.stderr)
+        result = self.attach("--job", job, "--out", "file/incident")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("choose another with --out FOLDER", result.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_another_users_job_is_not_found(self):
@@ -431,14 +431,14 @@ class AttachTest(FolderTest):
             return subprocess.run([LOCKSTEP, "attach", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=60,
                                   preexec_fn=lambda: (os.setgroups([]), os.setgid(65534), os.setuid(65534)))
 
-        told = nobody("--job", job)
-        self.assertEqual(told.returncode, 3)
-        self.assertIn("run this as root (sudo lockstep attach), or as the job's user", told.stderr)
+        result = nobody("--job", job)
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("run this as root (sudo lockstep attach), or as the job's user", result.stderr)
         # Another user sees only that the processes exist, and the message says what to do.
         os.chmod(self.folder, 0o777)
-        told = nobody("--out", "incident", *(str(process.pid) for process in processes))
-        self.assertEqual(told.returncode, 1, told.stderr)
-        self.assertIn("the process runs as user 0, Lockstep as user 65534; run Lockstep as that user or as root", " ".join(told.stdout.split()))
+        result = nobody("--out", "incident", *(str(process.pid) for process in processes))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("the process runs as user 0, Lockstep as user 65534; run Lockstep as that user or as root", " ".join(result.stdout.split()))
 
 
 if __name__ == "__main__":

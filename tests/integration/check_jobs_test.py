@@ -27,9 +27,9 @@ def problems(folder, rings, name, ranks, culprits, call):
         return "" if found["result"] == "nothing found" and not found["not_checked"] else run.stdout
     first = found["faults"][0]
     named = ",".join(map(str, first["ranks"]))
-    said = first["text"] + " ".join(each["call"] for each in first["calls"])
+    output = first["text"] + " ".join(each["call"] for each in first["calls"])
     wrong = [] if named == culprits else ["named %s instead of %s" % (named, culprits)]
-    wrong += [] if call in said else ["%s is not named" % call]
+    wrong += [] if call in output else ["%s is not named" % call]
     # The recorder stores no call site for splits and initializations.
     wrong += [] if call.lower() in ("split", "init") or any("smalljobs.cpp:" in each["site"] for each in first["calls"]) else ["no call site"]
     return "; ".join(wrong) + "\n" + run.stdout if wrong else ""

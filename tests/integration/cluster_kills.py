@@ -61,7 +61,7 @@ def not_taken(cluster):
 LATE = ("verdict", "evidence", "command", "everything")
 
 
-def told(cluster, what):
+def hook_lines(cluster, what):
     """Returns how often the command of --on-verdict wrote `what`: "begin" or "end"."""
     try:
         with open(cluster.path("told")) as file:
@@ -74,7 +74,7 @@ def phase_of(cluster):
     folders = cluster.incidents()
     if not folders:
         return "before a verdict"
-    if told(cluster, "begin") > told(cluster, "end"):
+    if hook_lines(cluster, "begin") > hook_lines(cluster, "end"):
         return "command"
     if cluster.whole():
         return "whole"
@@ -180,11 +180,11 @@ def episode(options, randomness, counts):
         for folder in cluster.incidents():
             with open(os.path.join(folder, "manifest.json")) as file:
                 declared += json.load(file)["declared"]
-        wait_for(lambda: told(cluster, "end") >= told(cluster, "begin"), 20)
-        ran = told(cluster, "begin")
+        wait_for(lambda: hook_lines(cluster, "end") >= hook_lines(cluster, "begin"), 20)
+        ran = hook_lines(cluster, "begin")
         # If three incidents are declared at once, the newest replaces a waiting one, so a command may not run.
-        if ran != told(cluster, "end") or ran > declared or ran < min(declared, 2):
-            problems.append(f"the command of --on-verdict began {ran} times, ended {told(cluster, 'end')} times, for {declared} incidents")
+        if ran != hook_lines(cluster, "end") or ran > declared or ran < min(declared, 2):
+            problems.append(f"the command of --on-verdict began {ran} times, ended {hook_lines(cluster, 'end')} times, for {declared} incidents")
         counts["command", "ran"] += ran
         on_disk = []
         for folder in cluster.incidents():

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import unittest
 
-from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, wait_for
+from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, namespaces_refused, wait_for
 
 try:
     import yaml
@@ -24,28 +24,16 @@ STALL = [TRAINSIM, "--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", 
 # The launcher inside the container, which has its own network.
 RANKS = 'for rank in 0 1 2 3; do RANK=$rank LOCAL_RANK=$rank "$@" & done; wait'
 INSIDE = "LOCKSTEP_CONTAINER_TEST_FOLDER"
-
-
-def refused(*words):
-    """Returns why this machine cannot create such namespaces, or None if it can."""
-    if shutil.which("unshare") is None:
-        return "no unshare"
-    done = subprocess.run(["unshare", *words, "true"], capture_output=True, text=True)
-    return None if done.returncode == 0 else done.stderr.strip() or "unshare fails"
-
-
-def clean_environment(**more):
-    names = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LD_PRELOAD")
-    return {**{name: value for name, value in os.environ.items() if not name.startswith(names)}, **more}
+NAMES = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LD_PRELOAD")
 
 
 class ContainerTest(FolderTest):
     """Each test simulates a host in separate namespaces, so that an agent finds only this test's jobs, with a container inside."""
 
     def play(self, options, setup, drop=True, agent=()):
-        reason = refused("-m", "-p", "-f", "-i", "-n", "--mount-proc")
+        reason = namespaces_refused("-m", "-p", "-f", "-i", "-n", "--mount-proc", "true")
         if reason is None:
-            reason = refused("-m", "-p", "-f", "--mount-proc", *options, "--kill-child")
+            reason = namespaces_refused("-m", "-p", "-f", "--mount-proc", *options, "--kill-child", "true")
         if reason is not None:
             self.skipTest("cannot create namespaces here: " + reason)
         if drop and shutil.which("setpriv") is None:
@@ -53,32 +41,32 @@ class ContainerTest(FolderTest):
         folder = self.temporary()
         done = subprocess.run(["unshare", "-m", "-p", "-f", "-i", "-n", "--mount-proc", "--kill-child", sys.executable, os.path.abspath(__file__), "--as-host",
                                json.dumps({"options": options, "setup": setup, "drop": drop, "agent": list(agent)})],
-                              env=clean_environment(LOCKSTEP_BUILD=BUILD, **{INSIDE: folder}), capture_output=True, text=True, timeout=280)
+                              env=clean_environment(NAMES, LOCKSTEP_BUILD=BUILD, **{INSIDE: folder}), capture_output=True, text=True, timeout=280)
         logs = ""
         for path in glob.glob(folder + "/*.log"):
             with open(path, errors="replace") as file:
                 logs += f"--- {path}\n{file.read()[-3000:]}\n"
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + logs)
-        told = json.loads(done.stdout.splitlines()[-1])
-        self.assertEqual(told["culprits"], [2], logs)
+        result = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual(result["culprits"], [2], logs)
         # The PID is that of the host's namespace, not the container's.
-        self.assertEqual(told["rank_of_pid"], 2, told)
-        self.assertNotEqual(told["pid"], told["inner_pid"], told)
-        return told
+        self.assertEqual(result["rank_of_pid"], 2, result)
+        self.assertNotEqual(result["pid"], result["inner_pid"], result)
+        return result
 
     def test_a_rank_in_a_container_with_private_memory_and_no_capabilities_is_named(self):
-        told = self.play(["-i"], "mount -t tmpfs -o size=64m tmpfs /dev/shm && mount -t tmpfs tmpfs /tmp && mount -o remount,bind,ro / && ! touch /usr/x 2>/dev/null")
-        self.assertEqual(told["host_rings"], 0, "rings are in the container's shared memory, not in the host's")
+        result = self.play(["-i"], "mount -t tmpfs -o size=64m tmpfs /dev/shm && mount -t tmpfs tmpfs /tmp && mount -o remount,bind,ro / && ! touch /usr/x 2>/dev/null")
+        self.assertEqual(result["host_rings"], 0, "rings are in the container's shared memory, not in the host's")
 
     def test_a_rank_in_a_container_with_the_hosts_memory_is_named(self):
-        told = self.play(["-i"], "true")
-        self.assertGreater(told["host_rings"], 0)
+        result = self.play(["-i"], "true")
+        self.assertGreater(result["host_rings"], 0)
 
     def test_a_rank_in_a_container_without_space_for_rings_is_named(self):
         """The rings are in the memory of processes; their PIDs inside and outside differ."""
-        told = self.play(["-i"], "mount -t tmpfs -o size=16m tmpfs /dev/shm && head -c 13000000 /dev/zero >/dev/shm/other")
-        self.assertEqual(told["host_rings"], 0)
-        self.assertTrue(any("in its process's memory" in line for line in told["blind"]), told)
+        result = self.play(["-i"], "mount -t tmpfs -o size=16m tmpfs /dev/shm && head -c 13000000 /dev/zero >/dev/shm/other")
+        self.assertEqual(result["host_rings"], 0)
+        self.assertTrue(any("in its process's memory" in line for line in result["blind"]), result)
 
     def test_a_rank_in_a_user_namespace_is_named(self):
         self.play(["-i", "-U", "-r"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", drop=False)
@@ -106,7 +94,7 @@ def as_host(plan):
     folder = os.environ.pop(INSIDE)  # read before clean_environment removes the variables of Lockstep
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
-    environment = clean_environment(LOCKSTEP_RUNTIME_DIR=folder + "/runtime")
+    environment = clean_environment(NAMES, LOCKSTEP_RUNTIME_DIR=folder + "/runtime")
 
     def start(name, words, **more):
         with open(f"{folder}/{name}.log", "ab") as log:
@@ -121,16 +109,16 @@ def as_host(plan):
     def verdict():
         for path in glob.glob(folder + "/incidents/*/verdict.json"):
             with open(path) as file:
-                said = json.load(file)
-            if said["verdict"] == "HUNG" and said["findings"] and said["findings"][0]["culprits"]:
-                return said
+                output = json.load(file)
+            if output["verdict"] == "HUNG" and output["findings"] and output["findings"][0]["culprits"]:
+                return output
         return None
 
-    said = wait_for(lambda: verdict() or job.poll() is not None or agent.poll() is not None, 150)
-    if not isinstance(said, dict):
+    output = wait_for(lambda: verdict() or job.poll() is not None or agent.poll() is not None, 150)
+    if not isinstance(output, dict):
         print(f"no verdict: job {job.poll()}, agent {agent.poll()}", file=sys.stderr)
         return 1
-    finding = said["findings"][0]
+    finding = output["findings"][0]
     pid = finding["culprits"][0].get("pid", 0)
     with open(f"/proc/{pid}/status") as file:
         inner = int(re.search(r"^NSpid:.*?(\d+)$", file.read(), re.M).group(1))
@@ -143,7 +131,7 @@ def as_host(plan):
             rank = rank_of(file.read(4096))
     host_rings = len(glob.glob("/dev/shm/lockstep-*/boxed.*/*.ring"))
     print(json.dumps({"culprits": finding["culprit_ranks"], "pid": pid, "inner_pid": inner, "rank_of_pid": rank, "host_rings": host_rings,
-                      "blind": said.get("blind", [])}))
+                      "blind": output.get("blind", [])}))
     job.kill()  # this also ends all processes of the job
     job.wait(60)
     agent.terminate()
@@ -159,18 +147,18 @@ def rank_of(header):
 class UnrecordedTest(FolderTest):
     """Checks that "0 ranks recorded" always comes with a reason."""
 
-    def told(self, *command, **environment):
+    def messages(self, *command, **environment):
         """Returns what lockstep run prints about a job that runs long enough to be examined."""
-        done = subprocess.run([LOCKSTEP, "run", "--", *command], env=clean_environment(**environment), cwd=self.folder, capture_output=True, text=True,
+        done = subprocess.run([LOCKSTEP, "run", "--", *command], env=clean_environment(NAMES, **environment), cwd=self.folder, capture_output=True, text=True,
                               timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stderr
 
     def test_a_dropped_ld_preload_is_reported(self):
-        self.assertRegex(self.told("env", "-u", "LD_PRELOAD", "sleep", "1.5"), "not loaded in 1 process: something on the way to the process removed LD_PRELOAD")
+        self.assertRegex(self.messages("env", "-u", "LD_PRELOAD", "sleep", "1.5"), "not loaded in 1 process: something on the way to the process removed LD_PRELOAD")
 
     def test_a_missing_or_static_nccl_is_reported(self):
-        self.assertRegex(self.told("sleep", "1.5"), r"no NCCL library was loaded in 1 process \(no NCCL call, or NCCL is linked statically\)")
+        self.assertRegex(self.messages("sleep", "1.5"), r"no NCCL library was loaded in 1 process \(no NCCL call, or NCCL is linked statically\)")
 
     def test_a_setuid_program_is_reported(self):
         if os.geteuid() != 0:
@@ -182,18 +170,18 @@ class UnrecordedTest(FolderTest):
         if os.statvfs(self.folder).f_flag & os.ST_NOSUID:
             self.skipTest("the temporary folder is mounted nosuid")
         os.chmod(self.folder, 0o755)
-        self.assertRegex(self.told(program, "1.5"), "set-user-ID program")
+        self.assertRegex(self.messages(program, "1.5"), "set-user-ID program")
 
     def test_what_switched_recording_off_is_reported(self):
         for value in ("0", "off", "no"):
-            self.assertIn(f"LOCKSTEP={value} is set", self.told("sleep", "0.5", LOCKSTEP=value))
+            self.assertIn(f"LOCKSTEP={value} is set", self.messages("sleep", "0.5", LOCKSTEP=value))
         conf = os.path.join(self.folder, "lockstep.conf")
         with open(conf, "w") as file:
             file.write("[recorder]\nrecord = off\n")
-        self.assertIn(f"recording is off (record = off in {conf}, line 2)", self.told("sleep", "0.5", LOCKSTEP_CONFIG=conf))
+        self.assertIn(f"recording is off (record = off in {conf}, line 2)", self.messages("sleep", "0.5", LOCKSTEP_CONFIG=conf))
 
     def test_missing_space_for_rings_is_reported(self):
-        self.assertRegex(self.told("sleep", "0.5", LOCKSTEP_DIR="/proc/nowhere"), "cannot create a folder for rings")
+        self.assertRegex(self.messages("sleep", "0.5", LOCKSTEP_DIR="/proc/nowhere"), "cannot create a folder for rings")
 
     def test_a_library_for_another_architecture_is_reported(self):
         other = os.path.join(self.folder, "liblockstep.so")
@@ -203,7 +191,7 @@ class UnrecordedTest(FolderTest):
         with open(other, "wb") as file:
             file.write(data)
         os.chmod(other, stat.S_IRUSR | stat.S_IXUSR)
-        self.assertRegex(self.told("sleep", "1.5", LOCKSTEP_LIBRARY=other), "different architectures")
+        self.assertRegex(self.messages("sleep", "1.5", LOCKSTEP_LIBRARY=other), "different architectures")
 
 
 if __name__ == "__main__":

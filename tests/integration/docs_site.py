@@ -101,7 +101,7 @@ exec unshare --mount sh -c 'mount --bind @ROOT@/passwd /etc/passwd && mount --bi
 """
 
 
-def said(path):
+def text_of(path):
     with open(path, errors="replace") as file:
         return file.read()
 
@@ -159,7 +159,7 @@ class Site:
             self.program(name, re.sub("|".join(fill), lambda found: fill[found.group()], program))
         for name, line in (("passwd", "lockstep:x:64999:64999::/nonexistent:/usr/sbin/nologin\n"), ("group", "lockstep:x:64999:\n")):
             with open(self.path("root", name), "w") as file:
-                file.write(said(f"/etc/{name}") + line)
+                file.write(text_of(f"/etc/{name}") + line)
         units = self.path("root/usr/lib/systemd/system")
         shutil.copytree(os.path.join(SOURCE, "packaging/systemd"), units)
         for name, options in (("incident", ["--scenario", "21", "--ranks", "16"]), ("yesterday", ["--scenario", "2", "--ranks", "16"]),
@@ -288,13 +288,13 @@ class Site:
         return "; ".join(gone) + self.logs() if gone else None
 
     def log_of(self, verb):
-        return "".join(said(log) for command, _, log in self.services if re.search(rf"lockstep {verb}\b", command))
+        return "".join(text_of(log) for command, _, log in self.services if re.search(rf"lockstep {verb}\b", command))
 
     def is_up(self, command, log):
         for verb, word in (("lockstep collector", "listens on"), ("lockstep agent", "watching"), ("lockstep archive", "following"),
                            ("lockstep serve", "http://"), ("kubectl", "Forwarding")):
             if verb in command:
-                return word in said(log)
+                return word in text_of(log)
         if "lockstep view" in command:
             return True
         # The page needs a job that the agent or the collector knows.
@@ -303,7 +303,7 @@ class Site:
         return bool(glob.glob(self.rings + "/**/*.ring", recursive=True))
 
     def logs(self):
-        return "".join(f"\n--- {command}\n{said(log)[-2000:]}" for command, _, log in self.services) + (self.slurm.logs() if self.slurm else "")
+        return "".join(f"\n--- {command}\n{text_of(log)[-2000:]}" for command, _, log in self.services) + (self.slurm.logs() if self.slurm else "")
 
     def close(self):
         for number in (signal.SIGTERM, signal.SIGKILL):

@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 from cluster import Cluster
-from docs_site import SOURCE, VIEWER, Site, lacks
+from docs_site import VIEWER, Site, lacks
 from support import BUILD, LOCKSTEP, SOURCE, wait_for
 
 
@@ -156,36 +156,36 @@ class NamesTest(unittest.TestCase):
                         continue  # `lockstep --help` and `lockstep VERB`
                     if verb == "view" and not VIEWER:
                         continue
-                    said = help_of(verb)
-                    self.assertIsNotNone(said, f"{where}: no verb {verb}: {code}")
+                    output = help_of(verb)
+                    self.assertIsNotNone(output, f"{where}: no verb {verb}: {code}")
                 elif program == "./dev":
-                    said = subprocess.run([os.path.join(SOURCE, "dev"), "help"], capture_output=True, text=True, timeout=30, check=True).stdout
+                    output = subprocess.run([os.path.join(SOURCE, "dev"), "help"], capture_output=True, text=True, timeout=30, check=True).stdout
                     if not words:
                         continue
-                    self.assertRegex(said, rf"(?m)^\./dev {re.escape(words[0])}\b|^  {re.escape(words[0])}\b|\b{re.escape(words[0])}\b", f"{where}: {code}")
+                    self.assertRegex(output, rf"(?m)^\./dev {re.escape(words[0])}\b|^  {re.escape(words[0])}\b|\b{re.escape(words[0])}\b", f"{where}: {code}")
                     script = {"soak": "tests/integration/soak.py", "faults": "tests/integration/faults.py", "accuracy": "tests/bench/accuracy/accuracy.py"}
                     if words[0] not in script:
                         continue
-                    said = read(script[words[0]])
+                    output = read(script[words[0]])
                 elif program == "ninja":
                     words = [word for word in words if not word.startswith("-") and word != "build"]
-                    said = " ".join(read(path) for path in glob.glob(SOURCE + "/tests/**/*.cmake", recursive=True)
+                    output = " ".join(read(path) for path in glob.glob(SOURCE + "/tests/**/*.cmake", recursive=True)
                                     + glob.glob(SOURCE + "/tests/**/CMakeLists.txt", recursive=True))
                     for target in words:
                         if re.match(r"[a-z]", target) and not target.startswith("build"):
-                            self.assertIn(target.removesuffix("_fuzz"), said, f"{where}: {code}")
+                            self.assertIn(target.removesuffix("_fuzz"), output, f"{where}: {code}")
                     continue
                 elif program == "lockstep-corpus":
-                    said = subprocess.run([os.path.join(BUILD, "bin/lockstep-corpus"), "--help"], capture_output=True, text=True, timeout=30, check=False).stdout
+                    output = subprocess.run([os.path.join(BUILD, "bin/lockstep-corpus"), "--help"], capture_output=True, text=True, timeout=30, check=False).stdout
                 elif program == "ctest":
                     continue
                 else:
                     path = program.removeprefix("python3 ")
                     self.assertTrue(os.path.exists(os.path.join(SOURCE, path)), f"{where}: {code}")
-                    said = read(path)
+                    output = read(path)
                 looked_at += 1
                 for option in options:
-                    self.assertRegex(said, re.escape(option) + r"(?![\w-])", f"{where}: {program} {' '.join(words[:1])} has no {option}: {code}")
+                    self.assertRegex(output, re.escape(option) + r"(?![\w-])", f"{where}: {program} {' '.join(words[:1])} has no {option}: {code}")
         self.assertGreater(looked_at, 100)
 
     def test_files_and_links_exist(self):
@@ -264,14 +264,14 @@ class FindingsTest(unittest.TestCase):
         for verdict in verdicts:
             self.assertRegex(text, rf"\| {verdict} \|")
         table = re.findall(r"^\| ([A-Z_, 0-9]+) \|", read("docs/verdict.md"), re.M)
-        first, told = "", []
+        first, documented = "", []
         for name in re.findall(r"[A-Z_0-9]+", " ".join(table)):
             if name.startswith("_"):
                 name = first.split("_")[0] + name
             else:
                 first = name
-            told.append(name)
-        self.assertLessEqual(set(kinds), set(told), "docs/verdict.md must have a line for each kind")
+            documented.append(name)
+        self.assertLessEqual(set(kinds), set(documented), "docs/verdict.md must have a line for each kind")
 
 
 class CommandsTest(unittest.TestCase):

@@ -205,7 +205,7 @@ class DoctorTest(FolderTest):
         shutil.copy(os.path.join(BUILD, "lib/lockstep/liblockstep-probe-nccl.so"), os.path.join(self.folder, "lib/lockstep"))
         probe = os.path.join(self.folder, "lib/lockstep/probe")
 
-        def told(complaint):
+        def checks_with(complaint):
             with open(probe, "w") as file:
                 file.write(f"#!/bin/sh\necho \"{complaint}\" >&2\nexit 1\n")
             os.chmod(probe, 0o755)
@@ -214,12 +214,12 @@ class DoctorTest(FolderTest):
             return done.returncode, {check["name"]: check for check in json.loads(done.stdout)["checks"]}
 
         # The message of glibc's loader.
-        status, checks = told(f"{probe}: /lib64/libc.so.6: version \\`GLIBC_2.34' not found (required by {probe})")
+        status, checks = checks_with(f"{probe}: /lib64/libc.so.6: version \\`GLIBC_2.34' not found (required by {probe})")
         self.assertEqual(status, 0, checks)
         self.assertEqual(checks["recorder"]["health"], "note")
         self.assertIn("could not be tested here", checks["recorder"]["text"])
         self.assertNotIn("NCCL linked", checks)
-        status, checks = told("something else")
+        status, checks = checks_with("something else")
         self.assertEqual((status, checks["NCCL linked"]["health"]), (1, "bad"))
 
     def test_missing_and_unsafe_keys_are_reported(self):

@@ -53,11 +53,11 @@ class ExamineTest(unittest.TestCase):
         return tool(made, "lockstep-attach", "--agents", "--collector", f"tcp://127.0.0.1:{made.port}", "--out", made.path(out), *arguments, **environment)
 
     def name(self, made):
-        told = self.attach(made, "incident")
-        self.assertEqual(told.returncode, 1, told.stderr + made.logs())
+        result = self.attach(made, "incident")
+        self.assertEqual(result.returncode, 1, result.stderr + made.logs())
         with open(made.path("incident", "verdict.json")) as file:
             verdict = json.load(file)
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[3]], told.stdout)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[3]], result.stdout)
         self.assertEqual((verdict["findings"][0]["culprits"][0]["host"], verdict["ranks_read"]), ("node1", 4))
         self.assertIn("examine the processes of job ''", made.log("collector"))
         for host in range(2):
@@ -69,14 +69,14 @@ class ExamineTest(unittest.TestCase):
         os.rename(os.path.join(made.keys, "operator.key"), made.path("operator.key"))
         for key, word in (("reader", "role reader"), ("agent", "role agent"), (None, "key")):
             arguments = ["--key", os.path.join(made.keys, key + ".key")] if key else ["--insecure"]
-            told = self.attach(made, "refused", *arguments, LOCKSTEP_KEYS=made.keys if key else made.path("no-keys"))
-            self.assertEqual((told.returncode, os.path.exists(made.path("refused"))), (3, False), (key, told.stderr))
+            result = self.attach(made, "refused", *arguments, LOCKSTEP_KEYS=made.keys if key else made.path("no-keys"))
+            self.assertEqual((result.returncode, os.path.exists(made.path("refused"))), (3, False), (key, result.stderr))
         self.assertEqual(made.log("collector").count("examine the processes"), 1, made.logs())
         os.rename(made.path("operator.key"), os.path.join(made.keys, "operator.key"))
         self.assertTrue(wait_for(lambda: "the examination ended" in made.log("collector"), 60))
-        told = self.attach(made, "early")
-        if told.returncode == 3:
-            self.assertIn("the last examination began", told.stderr)
+        result = self.attach(made, "early")
+        if result.returncode == 3:
+            self.assertIn("the last examination began", result.stderr)
         self.assertTrue(wait_for(lambda: self.attach(made, "any").returncode == 1, 60), made.logs())
 
     def test_the_answers_make_one_incident(self):

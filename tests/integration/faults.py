@@ -18,6 +18,8 @@ import tempfile
 import threading
 import time
 
+from support import kill_marked, marked_processes
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORLD = 8
 RANKS = (0, 5, 7)
@@ -108,30 +110,6 @@ def sample(chosen):
     return picked
 
 
-def marked_processes(mark):
-    """Returns the living processes that have this run's mark in their environment."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    with open(f"/proc/{pid}/stat", "rb") as stat:
-                        if stat.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X"):
-                            found.append(int(pid))
-        except OSError:
-            continue
-    return found
-
-
-def kill_marked(mark):
-    for pid in marked_processes(mark):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
-
-
 def all_text(value):
     """Returns every string inside a JSON value, one per line."""
     if isinstance(value, str):
@@ -214,7 +192,7 @@ class Campaign:
         try:
             error = self.play(case, command, folder, rings, mark)
         finally:
-            kill_marked(mark)
+            kill_marked(MARK, mark)
             shutil.rmtree(rings, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)
             with self.lock:
@@ -243,7 +221,7 @@ class Campaign:
         if error is None:
             # The ranks have exited with the run, but their parents need a moment to reap them.
             deadline = time.monotonic() + 5
-            while (left := marked_processes(mark)) and time.monotonic() < deadline:
+            while (left := marked_processes(MARK, mark)) and time.monotonic() < deadline:
                 time.sleep(0.05)
             files = [os.path.join(path, name) for path, _, names in os.walk(rings) for name in names]
             if left:
@@ -316,7 +294,7 @@ class Campaign:
                 if not marks:
                     break
                 for mark in marks:
-                    kill_marked(mark)
+                    kill_marked(MARK, mark)
                 time.sleep(0.05)
             pool.shutdown(wait=True, cancel_futures=True)
             return results, True

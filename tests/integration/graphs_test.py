@@ -40,8 +40,8 @@ class GraphsTest(FolderTest):
                 # Step 1 runs normally; step 9 is replay 8.
                 result, verdict = self.run_job("--graph", "--steps", "1000000", "--fault", "rank=2,step=9,kind=stall-host,comm=tp", marks=marks)
                 self.assertEqual(result.returncode, 90, result.stderr)
-                for told in (verdict, self.analyze()):
-                    finding = told["findings"][0]
+                for reply in (verdict, self.analyze()):
+                    finding = reply["findings"][0]
                     self.assertIn(finding["kind"], ("HOST_STALL", "RANK_NOT_ARRIVED"))
                     self.assertEqual(finding["culprit_ranks"], [2])
                     self.assertEqual((finding["graph_replay"]["graph"], finding["graph_replay"]["number"]), (1, 8))

@@ -49,10 +49,10 @@ class ClockTest(unittest.TestCase):
         made.start_all(*RUNS)
 
         def healthy():
-            told = tool(made, "lockstep-dump", "train", "--json")
-            if told.returncode not in (0, 1):
+            result = tool(made, "lockstep-dump", "train", "--json")
+            if result.returncode not in (0, 1):
                 return None
-            verdict = json.loads(told.stdout)
+            verdict = json.loads(result.stdout)
             return verdict if verdict["ranks_read"] == 4 and verdict["verdict"] in ("HEALTHY", "SLOW") else None
 
         self.assertTrue(wait_for(healthy, 120), made.logs())
@@ -112,8 +112,8 @@ class AloneTest(unittest.TestCase):
         made.start_ranks(*RUNS)
 
         def dumped():
-            told = tool(made, "lockstep-dump", "train", "--json")
-            return told if told.returncode in (0, 1) and json.loads(told.stdout)["ranks_read"] == 4 else None
+            result = tool(made, "lockstep-dump", "train", "--json")
+            return result if result.returncode in (0, 1) and json.loads(result.stdout)["ranks_read"] == 4 else None
 
         self.assertTrue(wait_for(dumped, 120), made.logs())
         folder = made.path("runtime")
@@ -183,12 +183,12 @@ class AloneTest(unittest.TestCase):
                     return words
             return None
 
-        for more, told in (([], {"--keep": "3d", "--keep-bytes": "123M", "--hang-after": "77"}), (["--no-config"], {})):
+        for more, expected in (([], {"--keep": "3d", "--keep-bytes": "123M", "--hang-after": "77"}), (["--no-config"], {})):
             made.agents[0] = made.start("lockstep-agent", "agent0", "--alone", *more, "--rings", rings, "--spool", made.path("spool"), LOCKSTEP_CONFIG=config)
             words = wait_for(collector, 60)
             self.assertTrue(words, made.logs())
             for option in ("--keep", "--keep-bytes", "--hang-after"):
-                self.assertEqual(words[words.index(option) + 1] if option in words else None, told.get(option), words)
+                self.assertEqual(words[words.index(option) + 1] if option in words else None, expected.get(option), words)
             self.assertEqual(words.count("--listen"), 1)
             self.assertIn(f"ipc://{made.path('runtime')}/agent.sock", words)
             made.kill(made.agents[0], signal.SIGTERM)
@@ -221,9 +221,9 @@ class AloneTest(unittest.TestCase):
 
     def test_wrong_arguments_are_refused(self):
         for words in (["--alone", "--collector", "tcp://127.0.0.1:1"], ["--out", "/tmp"]):
-            told = tool(self.made, "lockstep-agent", *words, timeout=30)
-            self.assertEqual(told.returncode, 2, told.stderr)
-            self.assertRegex(told.stderr, re.escape(words[0]))
+            result = tool(self.made, "lockstep-agent", *words, timeout=30)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertRegex(result.stderr, re.escape(words[0]))
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root, as whom the agent runs")
@@ -266,8 +266,8 @@ class OtherUsersTest(unittest.TestCase):
         made.start_ranks(*RUNS)
 
         def shown():
-            told = self.ask("lockstep-top", "--once", "train", LOCKSTEP_KEYS=reader)
-            return told if "train" in told.stdout else None
+            result = self.ask("lockstep-top", "--once", "train", LOCKSTEP_KEYS=reader)
+            return result if "train" in result.stdout else None
 
         self.assertTrue(wait_for(shown, 60), f"{self.ask('lockstep-top', '--once', LOCKSTEP_KEYS=reader)}\n{made.logs()}")
         refused = self.ask("lockstep-dump", "train", LOCKSTEP_KEYS=reader)
@@ -275,8 +275,8 @@ class OtherUsersTest(unittest.TestCase):
         self.assertIn("operator", refused.stderr)
         self.assertEqual(self.ask("lockstep-top", "--once", "train").returncode, 1, "without a key")
         self.assertTrue(wait_for(lambda: self.ask("lockstep-dump", "train", LOCKSTEP_KEYS=operator).returncode in (0, 1), 60), made.logs())
-        told = self.ask("lockstep-doctor", "--json", LOCKSTEP_KEYS=reader)
-        check = next(check for check in json.loads(told.stdout)["checks"] if check["name"] == "collector")
+        result = self.ask("lockstep-doctor", "--json", LOCKSTEP_KEYS=reader)
+        check = next(check for check in json.loads(result.stdout)["checks"] if check["name"] == "collector")
         self.assertEqual(check["health"], "ok", check)
 
     def test_an_agent_alone_answers_only_its_own_user_and_says_so(self):
@@ -286,9 +286,9 @@ class OtherUsersTest(unittest.TestCase):
         made.agents[0] = made.start("lockstep-agent", "agent0", "--alone", "--rings", rings, "--spool", made.path("spool"), LOCKSTEP_HOST="node0")
         self.assertTrue(wait_for(lambda: os.path.exists(made.path("runtime/collector"))), made.logs())
         for words in (("lockstep-top", "--once"), ("lockstep-dump", "train")):
-            told = self.ask(*words)
-            self.assertIn("answers only user 0", told.stderr)
-            self.assertNotEqual(told.returncode, 0)
+            result = self.ask(*words)
+            self.assertIn("answers only user 0", result.stderr)
+            self.assertNotEqual(result.returncode, 0)
 
 
 def open_state(pid):

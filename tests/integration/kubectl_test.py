@@ -56,15 +56,15 @@ class KubectlTest(FolderTest):
             return lambda command: ["env", f"LOCKSTEP_HOST={name}", LOCKSTEP, *command[1:], *pids[name]] if command[0] == "lockstep" else None
         server = self.serve({"job-name": "train"}, {"train-0": ("Running", pod("train-0")), "train-1": ("Running", pod("train-1")),
                                                     "bare": ("Running", lambda command: None), "late": ("Pending", None)})
-        told = self.attach("--kubernetes", "job-name=train", "--out", "incident")
-        self.assertEqual(told.returncode, 1, told.stderr)
+        result = self.attach("--kubernetes", "job-name=train", "--out", "incident")
+        self.assertEqual(result.returncode, 1, result.stderr)
         with open(self.path("incident", "verdict.json")) as file:
             verdict = json.load(file)
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], result.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "train-1")
         self.assertEqual(sorted(name for name in os.listdir(self.path("incident")) if name.endswith(".lsd")), ["train-0.lsd", "train-1.lsd"])
-        self.assertIn("bare was not examined: image registry/torch:2.9 has no lockstep", told.stderr)
-        self.assertIn("late was not examined: the pod is pending", told.stderr)
+        self.assertIn("bare was not examined: image registry/torch:2.9 has no lockstep", result.stderr)
+        self.assertIn("late was not examined: the pod is pending", result.stderr)
         commands = [query["command"] for path, query in server.asked if path.endswith("/exec")]
         self.assertEqual(commands, [["lockstep", "attach", "--stream", "attached", "--redact", "no"]] * 3)
 
@@ -76,21 +76,21 @@ class KubectlTest(FolderTest):
         def agent(name):
             return lambda command: ["env", f"LOCKSTEP_HOST={name}", LOCKSTEP, *command[1:], *pids[names[name]]]
         self.serve({"app": "lockstep-agent"}, {name: ("Running", agent(name)) for name in names})
-        told = self.attach("--kubernetes", "app=lockstep-agent", "--out", "incident")
-        self.assertEqual(told.returncode, 1, told.stderr)
+        result = self.attach("--kubernetes", "app=lockstep-agent", "--out", "incident")
+        self.assertEqual(result.returncode, 1, result.stderr)
         with open(self.path("incident", "verdict.json")) as file:
             verdict = json.load(file)
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], result.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "lockstep-agent-b")
 
     def test_what_kubectl_and_the_command_say_is_passed_on(self):
         self.serve({"job-name": "train"}, {"train-0": ("Running", lambda command: ["sh", "-c", "echo lockstep: no such job >&2; exit 3"])})
-        told = self.attach("--kubernetes", "job-name=train")
-        self.assertEqual(told.returncode, 3)
-        self.assertIn("train-0: it exited with status 3: ", told.stderr)
-        told = self.attach("--kubernetes", "job-name=other")
-        self.assertEqual(told.returncode, 3)
-        self.assertIn("no pod has the labels job-name=other in namespace ml", told.stderr)
+        result = self.attach("--kubernetes", "job-name=train")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("train-0: it exited with status 3: ", result.stderr)
+        result = self.attach("--kubernetes", "job-name=other")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("no pod has the labels job-name=other in namespace ml", result.stderr)
 
 
 if __name__ == "__main__":

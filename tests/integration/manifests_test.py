@@ -173,14 +173,14 @@ class KubernetesTest(unittest.TestCase):
             words = [word.replace("0.0.0.0:9470", "127.0.0.1:0").replace("127.0.0.1:9471", "127.0.0.1:0") for word in here(container["args"])]
             with subprocess.Popen([*become, LOCKSTEP, "collector", *words], env={"PATH": os.environ["PATH"], **variables}, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True) as collector:
-                said = ""
+                output = ""
                 try:
                     for line in collector.stderr:
-                        said += line
+                        output += line
                         if "listens on" in line:
                             break
-                    self.assertIn("listens on", said)
-                    self.assertTrue(wait_for(lambda: os.path.exists(os.path.join(variables["LOCKSTEP_RUNTIME_DIR"], "collector")), 30), said)
+                    self.assertIn("listens on", output)
+                    self.assertTrue(wait_for(lambda: os.path.exists(os.path.join(variables["LOCKSTEP_RUNTIME_DIR"], "collector")), 30), output)
                 finally:
                     collector.kill()
 
@@ -420,9 +420,9 @@ class SystemdTest(unittest.TestCase):
             with open(unit) as file:
                 text = file.read()
             verb = re.search(r"ExecStart=/usr/bin/lockstep-(\w+)", text, re.M).group(1)
-            said = known_variables(verb)
+            output = known_variables(verb)
             for name in set(re.findall(r"LOCKSTEP_\w+", text)) - {"LOCKSTEP_RUNTIME_DIR"}:
-                self.assertIn(name, said, unit)
+                self.assertIn(name, output, unit)
 
 
 class NoSkipTest(unittest.TestCase):

@@ -99,9 +99,9 @@ class NamesakesTest(unittest.TestCase):
         runs = start(*RUNS)
         self.assertTrue(wait_for(lambda: "job train of user" in made.log("collector"), 120), made.logs())
         stalls = start(*STALLS)
-        said, _ = stalls.communicate(timeout=300)
-        self.assertEqual(stalls.returncode, 90, said + made.logs())
-        self.assertIn("rank 2", said)
+        output, _ = stalls.communicate(timeout=300)
+        self.assertEqual(stalls.returncode, 90, output + made.logs())
+        self.assertIn("rank 2", output)
         self.assertIsNone(runs.poll(), "the other job goes on: " + made.logs())
         self.assertEqual(len(made.incidents()), 1, made.logs())
 

@@ -8,10 +8,9 @@ import os
 import shutil
 import subprocess
 import threading
-import unittest
 
 import no_skip
-from support import BUILD, LOCKSTEP, SOURCE, STANDIN, TRAINSIM, FolderTest, clean_environment
+from support import LOCKSTEP, SOURCE, STANDIN, TRAINSIM, FolderTest, clean_environment
 
 NOTIFY = os.path.join(SOURCE, "packaging/notify")
 # The programs also need the site's own commands and, to post, curl.
@@ -28,12 +27,12 @@ def verdict(action="exclude", hosts=("n3",), confidence=0.97, job="17", why="ran
             "recommended": {"action": action, "hosts": list(hosts), "ranks": [5], "why": why, "confidence": confidence}}
 
 
-def variables(told, **more):
+def variables(verdict_json, **more):
     """Returns the variables that Lockstep derives from a verdict, without its checks of names (verdict_hook_test)."""
-    told_to_do = told["recommended"]
-    about = {"": told["verdict"], "_FINDING": told["findings"][0]["kind"], "_JOB": told["job"], "_JOB_ID": told["job"].split("/")[0],
-             "_ACTION": told_to_do["action"], "_CONFIDENCE": f"{told_to_do['confidence']:.4f}", "_HOSTS": " ".join(told_to_do["hosts"]),
-             "_HOSTS_LEFT_OUT": "0", "_RANKS": " ".join(map(str, told_to_do["ranks"])), "_WHY": told_to_do["why"]}
+    recommended = verdict_json["recommended"]
+    about = {"": verdict_json["verdict"], "_FINDING": verdict_json["findings"][0]["kind"], "_JOB": verdict_json["job"], "_JOB_ID": verdict_json["job"].split("/")[0],
+             "_ACTION": recommended["action"], "_CONFIDENCE": f"{recommended['confidence']:.4f}", "_HOSTS": " ".join(recommended["hosts"]),
+             "_HOSTS_LEFT_OUT": "0", "_RANKS": " ".join(map(str, recommended["ranks"])), "_WHY": recommended["why"]}
     return {f"LOCKSTEP_VERDICT{name}": value for name, value in {**about, **more}.items()}
 
 
@@ -53,14 +52,14 @@ class NotifyTest(FolderTest):
                 file.write(STAND_IN)
             os.chmod(self.path("bin", name), 0o755)
 
-    def run_program(self, name, told, *options):
+    def run_program(self, name, verdict_json, *options):
         environment = {"PATH": self.path("bin"), "CURL": shutil.which("curl"), "CALLS": self.calls, "LOCKSTEP_INCIDENT": "/incidents/one"}
-        environment.update(variables(told) if "recommended" in told else told)
+        environment.update(variables(verdict_json) if "recommended" in verdict_json else verdict_json)
         return subprocess.run([shutil.which(self.SHELL[0]), *self.SHELL[1:], os.path.join(NOTIFY, name), *options], stdin=subprocess.DEVNULL,
                               env=environment, capture_output=True, text=True, timeout=60, check=False)
 
-    def act(self, name, told, *options):
-        return self.run_program(name, told, "--state", self.path("state"), *options)
+    def act(self, name, verdict_json, *options):
+        return self.run_program(name, verdict_json, "--state", self.path("state"), *options)
 
     def called(self):
         """Returns the recorded calls, except queries about the job."""
@@ -91,10 +90,10 @@ class NotifyTest(FolderTest):
                                          ["scontrol", "requeue", "18"], ["scontrol", "update", "JobId=18", "StartTime=now+5"]])
 
     def test_uncertain_or_too_many_actions_are_refused(self):
-        for told, word in ((verdict(confidence=0.6), "confidence"), (verdict(job="pretrain"), "no Slurm job id"),
+        for verdict_json, word in ((verdict(confidence=0.6), "confidence"), (verdict(job="pretrain"), "no Slurm job id"),
                            (verdict(hosts=["n3", "n4", "n5"]), "--most-nodes"), (verdict(action="ask"), "person"), (verdict(action="wait"), "wait"),
                            (variables(verdict(), _HOSTS_LEFT_OUT="1"), "no node")):
-            done = self.act("slurm", told, "--do")
+            done = self.act("slurm", verdict_json, "--do")
             self.assertEqual((done.returncode, self.called()), (0, []), done.stderr)
             self.assertIn(word, done.stderr)
         for job, node in (("1", "n1"), ("2", "n2"), ("3", "n1")):
@@ -108,11 +107,11 @@ class NotifyTest(FolderTest):
 
     def test_a_failed_action_is_retried_and_counts_once(self):
         open(self.calls + ".fail", "w").close()
-        told = verdict("requeue", hosts=[])
+        verdict_json = verdict("requeue", hosts=[])
         for _ in range(5):
-            self.assertEqual(self.act("slurm", told, "--do").returncode, 1)
+            self.assertEqual(self.act("slurm", verdict_json, "--do").returncode, 1)
         os.remove(self.calls + ".fail")
-        done = self.act("slurm", told, "--do")
+        done = self.act("slurm", verdict_json, "--do")
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_programs_that_start_together_share_the_limit(self):
@@ -135,11 +134,11 @@ class NotifyTest(FolderTest):
         self.assertNotIn("reboot", str(self.called()))
 
     def test_an_environment_without_a_verdict_is_refused(self):
-        for told in ({"LOCKSTEP_VERDICT": ""}, {"LOCKSTEP_VERDICT": "HUNG"}, *(
+        for verdict_json in ({"LOCKSTEP_VERDICT": ""}, {"LOCKSTEP_VERDICT": "HUNG"}, *(
                 {**variables(verdict()), f"LOCKSTEP_VERDICT{name}": value}
                 for name, value in (("", "HUNG\n"), ("_ACTION", "reboot"), ("_CONFIDENCE", "nan"), ("_CONFIDENCE", "1e300"), ("_RANKS", '5"'),
                                     ("_FINDING", "A'"), ("_HOSTS", "n3 *")))):
-            done = self.act("slurm", told, "--do")
+            done = self.act("slurm", verdict_json, "--do")
             self.assertEqual((done.returncode, self.called()), (0, []), done.stderr)
             self.assertRegex(done.stderr, "^lockstep slurm: the environment has no verdict")
 
@@ -198,17 +197,17 @@ class NotifyTest(FolderTest):
 
     def test_webhook_and_pagerduty_get_escaped_texts(self):
         url, taken = self.serve()
-        told = verdict(why="rank 5 <!channel> & <https://example.org|more>")
-        done = self.run_program("webhook", told, "--url-file", self.path("secret"))
+        verdict_json = verdict(why="rank 5 <!channel> & <https://example.org|more>")
+        done = self.run_program("webhook", verdict_json, "--url-file", self.path("secret"))
         self.assertEqual((done.returncode, list(taken[0])), (0, ["text"]), done.stderr)
         self.assertIn("rank 5 &lt;!channel&gt; &amp; ", taken[0]["text"])
-        told = verdict(why="rank 5 \"\\\" é €\U0001f600 \n\x1b[2J \udcff\udcc3 %s\\u0041", job="17\"}/$(id)`id`")
-        self.run_program("webhook", told, "--url-file", self.path("secret"), "--form", "json")
-        seen = told["recommended"]["why"].replace("\udcff", "\ufffd").replace("\udcc3", "\ufffd")
-        self.assertEqual(taken[1]["recommended"], {**told["recommended"], "why": seen})
-        self.assertEqual((taken[1]["incident"], taken[1]["job"]), ("/incidents/one", told["job"]))
+        verdict_json = verdict(why="rank 5 \"\\\" é €\U0001f600 \n\x1b[2J \udcff\udcc3 %s\\u0041", job="17\"}/$(id)`id`")
+        self.run_program("webhook", verdict_json, "--url-file", self.path("secret"), "--form", "json")
+        seen = verdict_json["recommended"]["why"].replace("\udcff", "\ufffd").replace("\udcc3", "\ufffd")
+        self.assertEqual(taken[1]["recommended"], {**verdict_json["recommended"], "why": seen})
+        self.assertEqual((taken[1]["incident"], taken[1]["job"]), ("/incidents/one", verdict_json["job"]))
         self.assertIn(seen, taken[1]["text"])
-        done = self.run_program("pagerduty", told, "--url", url, "--key-file", self.path("secret"))
+        done = self.run_program("pagerduty", verdict_json, "--url", url, "--key-file", self.path("secret"))
         self.assertEqual((done.returncode, taken[2]["event_action"], taken[2]["payload"]["severity"]), (0, "trigger", "critical"), done.stderr)
         self.assertNotIn("T0KEN", str(self.called()), "a secret on a command line")
         printed = json.loads(self.run_program("pagerduty", verdict(why="w" * 2000), "--print").stdout)
@@ -246,15 +245,15 @@ class RunTest(FolderTest):
             if status is not None:
                 self.assertEqual(done.returncode, status, done.stderr)
             with open(out + ".told") as file:
-                told = json.load(file)
-            self.assertIn(told["verdict"], kinds)
-            self.assertIn(1, told["recommended"]["ranks"], told["recommended"])
+                verdict_json = json.load(file)
+            self.assertIn(verdict_json["verdict"], kinds)
+            self.assertIn(1, verdict_json["recommended"]["ranks"], verdict_json["recommended"])
             with open(out + ".incident") as file:
                 self.assertEqual(file.read().strip(), out)
             self.assertIn("accepted the verdict", done.stderr)
             with open(out + ".state/actions.jsonl") as file:
                 record = json.loads(file.read())
-            self.assertEqual((record["job"], record["nodes"]), ("17", told["recommended"]["hosts"] if told["recommended"]["action"] == "exclude" else []))
+            self.assertEqual((record["job"], record["nodes"]), ("17", verdict_json["recommended"]["hosts"] if verdict_json["recommended"]["action"] == "exclude" else []))
 
 
 if __name__ == "__main__":

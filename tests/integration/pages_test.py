@@ -19,15 +19,15 @@ def make(*arguments):
 
 
 def verbs():
-    said = subprocess.run([LOCKSTEP, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return re.findall(r"^  ([a-z-]+) +\S", said[said.index("\nVerbs:"):], re.M)
+    output = subprocess.run([LOCKSTEP, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return re.findall(r"^  ([a-z-]+) +\S", output[output.index("\nVerbs:"):], re.M)
 
 
 def options(verb):
-    said = subprocess.run([LOCKSTEP, verb, "--help"], stdout=subprocess.PIPE, text=True, check=True,
+    output = subprocess.run([LOCKSTEP, verb, "--help"], stdout=subprocess.PIPE, text=True, check=True,
                           env={**os.environ, "QT_QPA_PLATFORM": "offscreen"}).stdout
     # Counts lines that begin with an option, not options in a sentence.
-    return {name for line in said.splitlines() if re.match(r"^ {2,6}-", line) for name in re.findall(r"(?<![\w-])--[a-z-]+", line.strip().split("  ")[0])}
+    return {name for line in output.splitlines() if re.match(r"^ {2,6}-", line) for name in re.findall(r"(?<![\w-])--[a-z-]+", line.strip().split("  ")[0])}
 
 
 class PagesTest(FolderTest):
@@ -83,8 +83,8 @@ class PagesTest(FolderTest):
         self.assertEqual(kept.split("## The recorder")[-1], make("reference").split("## The recorder")[-1], "as above")
 
     def test_every_option_has_a_key_and_a_variable(self):
-        said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        table = json.loads(said)["settings"]
+        output = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        table = json.loads(output)["settings"]
         for verb in verbs():
             known = {row["option"] for row in table if row["section"] == verb}
             given = options(verb) - {"--help", "--version", "--no-config", "--json-schema"}
@@ -104,16 +104,16 @@ class PagesTest(FolderTest):
             self.assertEqual({option for option in known if option.startswith("--") and option not in given}, set(), f"{verb}: not in its --help")
 
     def test_the_recorders_variables_match_its_page(self):
-        said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        output = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
         with open(os.path.join(SOURCE, "docs/recorder.md")) as file:
             page = file.read()
-        for row in json.loads(said)["settings"]:
+        for row in json.loads(output)["settings"]:
             if row["section"] == "recorder":
                 self.assertIn(row["variable"], page)
 
     def test_every_variable_the_programs_read_is_in_the_reference(self):
-        said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        known = {row["variable"] for rows in ("settings", "variables") for row in json.loads(said)[rows]}
+        output = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        known = {row["variable"] for rows in ("settings", "variables") for row in json.loads(output)[rows]}
         # Variables for tests and between Lockstep's programs, not for users.
         inner = {"LOCKSTEP_FAKE_NVML", "LOCKSTEP_FAKE_NVML_LIBRARY", "LOCKSTEP_TEST_CONFIG"}
         read = {}

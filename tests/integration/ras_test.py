@@ -43,15 +43,15 @@ class RasTest(FolderTest):
                 answer += data
         return answer.decode()
 
-    def told(self):
+    def ras_status(self):
         return json.loads(self.ask("set format json", "timeout 1", "status").removeprefix("OK\nOK\n"))
 
     def attach(self):
         shutil.rmtree(self.path("incident"), ignore_errors=True)
-        told = subprocess.run([LOCKSTEP, "attach", self.job, "--out", "incident"], cwd=self.folder, env=clean_environment(), capture_output=True,
+        result = subprocess.run([LOCKSTEP, "attach", self.job, "--out", "incident"], cwd=self.folder, env=clean_environment(), capture_output=True,
                               text=True, timeout=120)
         with open(self.path("incident", "verdict.json")) as file:
-            return told.stdout, json.load(file)
+            return result.stdout, json.load(file)
 
     def test_the_counts_of_a_rank_that_skipped_a_call_are_lower(self):
         self.start("rank=2,step=20,kind=skip")
@@ -61,7 +61,7 @@ class RasTest(FolderTest):
         self.assertRegex(text, r"#0-0 \(\w+\) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n"
                                r"  3 ranks have launched up to operation \d+\n"
                                r"  Rank 2 has launched up to operation \d+ -- GPU 2 managed by process " + str(self.processes[2].pid))
-        counts = [[rank["collective_counts"]["AllReduce"] for rank in comm["ranks"]] for comm in self.told()["communicators"]]
+        counts = [[rank["collective_counts"]["AllReduce"] for rank in comm["ranks"]] for comm in self.ras_status()["communicators"]]
         self.assertEqual([[count - min(of) for count in of] for of in counts if len(set(of)) > 1], [[1, 1, 0, 1]])
         text, verdict = self.attach()
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], text)
@@ -81,13 +81,13 @@ class RasTest(FolderTest):
         victim.send_signal(signal.SIGSTOP)
         text = self.ask("timeout 1", "status")
         self.assertIn("INCOMPLETE\n  Missing communicator data from 1 job process\n", text)
-        missing = [rank for comm in self.told()["communicators"] for rank in comm["missing_ranks"]]
+        missing = [rank for comm in self.ras_status()["communicators"] for rank in comm["missing_ranks"]]
         self.assertEqual({(rank["pid"], rank["status"]["unresponsive"], rank["status"]["considered_dead"]) for rank in missing},
                          {(victim.pid, True, False)})
         victim.kill()
         victim.wait()
         self.assertIn("DEAD\n  1 job process is considered dead", self.ask("timeout 1", "status"))
-        missing = [rank for comm in self.told()["communicators"] for rank in comm["missing_ranks"]]
+        missing = [rank for comm in self.ras_status()["communicators"] for rank in comm["missing_ranks"]]
         self.assertEqual({rank["status"]["considered_dead"] for rank in missing}, {True})
 
 

@@ -61,11 +61,11 @@ def hits(path):
 
 def whole_incidents(out):
     """Returns the folders of hangs whose gathering has completed."""
-    def said(*names):
+    def contents(*names):
         with open(os.path.join(*names)) as file:
             return file.read()
-    return [folder for folder, _, files in os.walk(out) if "manifest.json" in files and '"whole": true' in said(folder, "manifest.json")
-            and "HUNG" in said(folder, "verdict.json")]
+    return [folder for folder, _, files in os.walk(out) if "manifest.json" in files and '"whole": true' in contents(folder, "manifest.json")
+            and "HUNG" in contents(folder, "verdict.json")]
 
 
 class Redact(unittest.TestCase):
@@ -93,10 +93,10 @@ class Redact(unittest.TestCase):
         with open(os.path.join(incident, "manifest.json")) as file:
             self.assertEqual(json.load(file).get("redacted", "no"), level)
         found = set().union(*(hits(path) for path in [incident, *others]))
-        told = {word for word, _ in found}
+        words = {word for word, _ in found}
         self.assertEqual({(word, path) for word, path in found if word not in STAYS[level]}, set())
         # Checks the search itself: it must find the words that may appear.
-        self.assertLessEqual(STAYS[level] - {THREAD, FOLDER, OPEN} | ({FOLDER, THREAD} & STAYS[level]), told)
+        self.assertLessEqual(STAYS[level] - {THREAD, FOLDER, OPEN} | ({FOLDER, THREAD} & STAYS[level]), words)
         with open(os.path.join(incident, "verdict.txt")) as file:
             text = file.read()
         self.assertEqual("--redact" in text, level != "no", text)
@@ -110,10 +110,10 @@ class Redact(unittest.TestCase):
         result = subprocess.run([LOCKSTEP, "run", "-n", "2", "--out", out, "--hang-after", "8", "--kill-on-hang", "--redact", level, "--", *self.command()],
                                 env=environment, cwd=self.cluster.folder, capture_output=True, text=True, timeout=240)
         self.assertEqual(result.returncode, 90, result.stderr)
-        said = self.cluster.path("said-" + level)
-        with open(said, "w") as file:
+        path = self.cluster.path("said-" + level)
+        with open(path, "w") as file:
             file.write(result.stderr)
-        return self.check(level, out, [said])
+        return self.check(level, out, [path])
 
     def test_an_incident_of_run_is_redacted(self):
         whole = self.run_job("no")

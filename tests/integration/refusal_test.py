@@ -63,8 +63,8 @@ def forbid_by_seccomp():
         _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
 
     libc = ctypes.CDLL(None, use_errno=True)
-    told = Filter(len(code), ctypes.addressof(buffer))
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(told), 0, 0) != 0:
+    rules = Filter(len(code), ctypes.addressof(buffer))
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(rules), 0, 0) != 0:
         os._exit(77)
 
 
@@ -101,9 +101,9 @@ class RefusalTest(FolderTest):
 
     def look(self, pid, ring, become=become_nobody, before=()):
         arguments = [*before, os.path.join(BIN, "lockstep-evidence"), *(["--ring", ring] if ring else []), str(pid)]
-        told = subprocess.run(arguments, capture_output=True, text=True, timeout=60, preexec_fn=become, cwd="/")
-        self.assertEqual(told.returncode, 0, told.stderr)
-        return told.stdout
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, preexec_fn=become, cwd="/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
 
     def refused(self, text):
         lines = [line for line in text.splitlines() if "ptrace refused" in line]
@@ -218,8 +218,8 @@ class RefusalTest(FolderTest):
             file.write('sleep 1000 & target=$!\n'
                        f'setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all --no-new-privs --securebits=+noroot '
                        f'{os.path.join(BIN, "lockstep-evidence")} $target\nkill $target\n')
-        told = subprocess.run([*inside, "sh", script], capture_output=True, text=True, timeout=60, preexec_fn=become_nobody, cwd="/")
-        line = self.refused(told.stdout + told.stderr)
+        done = subprocess.run([*inside, "sh", script], capture_output=True, text=True, timeout=60, preexec_fn=become_nobody, cwd="/")
+        line = self.refused(done.stdout + done.stderr)
         self.assertIn("more capabilities than Lockstep", line)
 
 

@@ -12,25 +12,10 @@ import time
 import unittest
 
 from own_group import own_group
-from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, explore_data, wait_for
+from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, explore_data, kill_marked, marked_processes, wait_for
 
 JOB = [TRAINSIM, "--tp", "2", "--pp", "2", "--dp", "2"]
 MARK = "LOCKSTEP_RUN_TEST"
-
-
-def living(mark):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if f"{MARK}={mark}".encode() not in file.read().split(b"\0"):
-                    continue
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                if file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X"):
-                    found.append(int(pid))
-        except OSError:
-            continue
-    return found
 
 
 class RunTest(FolderTest):
@@ -51,13 +36,9 @@ class RunTest(FolderTest):
                 process.kill()
                 process.wait()
         # The keeper of a killed lockstep run needs a moment to clean up.
-        wait_for(lambda: not living(self.mark), 20)
-        left = living(self.mark)
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
+        wait_for(lambda: not marked_processes(MARK, self.mark), 20)
+        left = marked_processes(MARK, self.mark)
+        kill_marked(MARK, self.mark)
         self.assertEqual(left, [], "processes were left behind")
         self.assertEqual(os.listdir(self.rings), [], "rings were left behind")
 
@@ -131,10 +112,10 @@ class RunTest(FolderTest):
             port = probe.getsockname()[1]
         result = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=127.0.0.1",
                                    f"MASTER_PORT={port}", TRAINSIM, "--tp", "2", "--store-timeout", "8")
-        told = re.findall(r"(?m)^lockstep: nothing has been recorded after [\d.]+ s: NCCL was loaded, but no communicator was created, or a ring could not be created.*; to see what a process is doing: "
+        reply = re.findall(r"(?m)^lockstep: nothing has been recorded after [\d.]+ s: NCCL was loaded, but no communicator was created, or a ring could not be created.*; to see what a process is doing: "
                           r"lockstep evidence (\d+)$", result.stderr)
-        self.assertGreaterEqual(len(told), 1, result.stderr)
-        self.assertLessEqual(len(told), 2, "not before 2.4 and 4.8 s")
+        self.assertGreaterEqual(len(reply), 1, result.stderr)
+        self.assertLessEqual(len(reply), 2, "not before 2.4 and 4.8 s")
         self.assertRegex(result.stderr, r"(?m)^lockstep: nothing was recorded: ")
         quiet = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "-u", "LD_PRELOAD", "sleep", "4")
         self.assertNotIn("nothing has been recorded after", quiet.stderr, "no process of this job records")
@@ -150,13 +131,13 @@ class RunTest(FolderTest):
         job = os.path.join(os.path.dirname(__file__), "../../recorder/testing/ctypes_job.py")
         script = (f"import runpy, sys, time; sys.argv = ['', {libraries[0]!r}, {libraries[1]!r}, 'threads']; "
                   f"runpy.run_path({job!r}, run_name='__main__'); time.sleep(1.5)")
-        for hook, said in (("symbols", "set LOCKSTEP_HOOK=dlsym"), ("off", "LOCKSTEP_HOOK=off is set"), ("dlsym", None)):
+        for hook, output in (("symbols", "set LOCKSTEP_HOOK=dlsym"), ("off", "LOCKSTEP_HOOK=off is set"), ("dlsym", None)):
             result = self.run_lockstep("run", "--", sys.executable, "-c", script, environment=self.environment(LOCKSTEP_HOOK=hook))
             self.assertEqual(result.returncode, 0, result.stderr)
-            if said is None:
+            if output is None:
                 self.assertNotIn("nothing was recorded", result.stderr)
             else:
-                self.assertIn(said, result.stderr)
+                self.assertIn(output, result.stderr)
 
     def test_dies_of_the_commands_signal(self):
         self.assertEqual(self.run_lockstep("run", "--", "sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
@@ -176,7 +157,7 @@ class RunTest(FolderTest):
     def test_closed_standard_files_stay_closed_for_the_job(self):
         script = 'for fd in 0 1 2; do [ -e /proc/self/fd/$fd ] && echo open $fd >> told; done; echo ran >> told; exit 7'
         for closed in ("0", "1", "2", "01", "012"):
-            told = os.path.join(self.folder, "told")
+            reply = os.path.join(self.folder, "told")
             redirections = " ".join(f"{fd}>&-" for fd in closed)
             for how in ("", "-n 1 "):
                 shell = f"exec '{LOCKSTEP}' run {how}-- bash -c '{script}' {redirections}"
@@ -184,10 +165,10 @@ class RunTest(FolderTest):
                     result = subprocess.run(["bash", "-c", shell], cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL,
                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
                     self.assertEqual(result.returncode, 7)
-                    with open(told, encoding="utf-8") as file:
+                    with open(reply, encoding="utf-8") as file:
                         # `[` is a bash builtin, so /proc/self is the shell's folder.
                         self.assertEqual(file.read().split("\n")[:-1], [f"open {fd}" for fd in "012" if fd not in closed] + ["ran"])
-                    os.remove(told)
+                    os.remove(reply)
 
     def test_ranks_get_their_environment(self):
         environment = self.environment(LD_PRELOAD="/lib/x86_64-linux-gnu/libm.so.6" if os.path.exists("/lib/x86_64-linux-gnu/libm.so.6") else None)
@@ -231,10 +212,10 @@ class RunTest(FolderTest):
     def test_killed_alone_leaves_nothing(self):
         process = self.start("run", "-n", "8", "--", *JOB, "--steps", "1000000")
         self.assertTrue(wait_for(lambda: len(self.ring_files()) == 8), "the rings never appeared")
-        self.assertGreater(len(living(self.mark)), 8)
+        self.assertGreater(len(marked_processes(MARK, self.mark)), 8)
         process.kill()
         process.wait()
-        self.assertTrue(wait_for(lambda: not living(self.mark)), "processes outlive a killed lockstep run")
+        self.assertTrue(wait_for(lambda: not marked_processes(MARK, self.mark)), "processes outlive a killed lockstep run")
         self.assertTrue(wait_for(lambda: not os.listdir(self.rings)), "rings outlive a killed lockstep run")
 
     def test_killed_with_its_process_group_leaves_nothing(self):
@@ -242,7 +223,7 @@ class RunTest(FolderTest):
         self.assertEqual(process.stdout.readline(), "ready\n")
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        self.assertTrue(wait_for(lambda: not living(self.mark)))
+        self.assertTrue(wait_for(lambda: not marked_processes(MARK, self.mark)))
         self.assertTrue(wait_for(lambda: not os.listdir(self.rings)))
 
     def test_a_stopped_process_beside_the_job_is_not_hung_up(self):
@@ -255,7 +236,7 @@ class RunTest(FolderTest):
     def test_background_processes_of_the_command_are_ended(self):
         result = self.run_lockstep("run", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & exit 0")
         self.assertEqual(result.returncode, 0)
-        self.assertEqual(living(self.mark), [])
+        self.assertEqual(marked_processes(MARK, self.mark), [])
 
     # -- verdicts
 

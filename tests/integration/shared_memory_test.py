@@ -14,20 +14,12 @@ import threading
 import time
 import unittest
 
-from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, clean_environment, free_port
+from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, clean_environment, free_port, namespaces_refused
 
 MIB = 1 << 20
 SMALLEST = 256 << 10  # bytes of the smallest ring
 UNSHARE = ["unshare", "-m", "-p", "-f", "--mount-proc", "--kill-child"]
 NAMES = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LD_PRELOAD", "NCCL_", "STANDIN_")
-
-
-def refused():
-    """Returns why this machine cannot create such namespaces, or None if it can."""
-    if shutil.which("unshare") is None:
-        return "no unshare"
-    done = subprocess.run([*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else done.stderr.strip() or "unshare fails"
 
 
 def in_container(**plan):
@@ -43,7 +35,7 @@ def in_container(**plan):
 class SmallSharedMemoryTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        reason = refused()
+        reason = namespaces_refused(*UNSHARE[1:], "mount", "-t", "tmpfs", "tmpfs", "/dev/shm")
         if reason is not None:
             raise unittest.SkipTest("cannot create namespaces here: " + reason)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -62,51 +54,51 @@ class SmallSharedMemoryTest(unittest.TestCase):
     def test_every_job_ends_as_without_the_recorder(self):
         cells = [(ranks, mib) for mib in (40, 48, 64, 256, None) for ranks in (16, 8, 1)]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            told = dict(zip(cells, pool.map(lambda cell: self.cell(*cell), cells)))
-        for (ranks, mib), said in told.items():
-            with self.subTest(ranks=ranks, mib=mib, said=said):
-                self.assertEqual(said["plain"], [0] * ranks, "the test's own settings are wrong")
-                self.assertEqual(said["recorded"], said["plain"])
-                self.assertLessEqual(said["ring_bytes"], (mib or 64) * MIB // 16)
-                self.assertEqual(said["rings"] + said["links"], ranks, "every rank has a ring")
+            result = dict(zip(cells, pool.map(lambda cell: self.cell(*cell), cells)))
+        for (ranks, mib), output in result.items():
+            with self.subTest(ranks=ranks, mib=mib, output=output):
+                self.assertEqual(output["plain"], [0] * ranks, "the test's own settings are wrong")
+                self.assertEqual(output["recorded"], output["plain"])
+                self.assertLessEqual(output["ring_bytes"], (mib or 64) * MIB // 16)
+                self.assertEqual(output["rings"] + output["links"], ranks, "every rank has a ring")
                 if mib:
-                    self.assertGreaterEqual(said["rings"], min(ranks, 8), "a killed process must leave its rings in the folder")
+                    self.assertGreaterEqual(output["rings"], min(ranks, 8), "a killed process must leave its rings in the folder")
                 else:
-                    self.assertGreater(said["links"], 0)
+                    self.assertGreater(output["links"], 0)
                 # Every process requests a ring of 4 MiB.
-                short = said["rings"] - said["whole"]
-                self.assertEqual(any("KiB, because its file system is small" in line for line in said["blind"]), short > 0)
-                self.assertEqual(any("was in the memory of a process" in line for line in [*said["problems"], said["stderr"]]), said["links"] > 0)
+                short = output["rings"] - output["whole"]
+                self.assertEqual(any("KiB, because its file system is small" in line for line in output["blind"]), short > 0)
+                self.assertEqual(any("was in the memory of a process" in line for line in [*output["problems"], output["stderr"]]), output["links"] > 0)
 
     def test_rings_fit_if_the_number_of_local_ranks_is_unknown(self):
-        said = self.cell(8, 64, unset=["LOCAL_WORLD_SIZE"])
-        self.assertEqual(said["recorded"], [0] * 8)
-        self.assertEqual(said["rings"], 8)
-        self.assertLessEqual(said["ring_bytes"], 4 * MIB)
+        output = self.cell(8, 64, unset=["LOCAL_WORLD_SIZE"])
+        self.assertEqual(output["recorded"], [0] * 8)
+        self.assertEqual(output["rings"], 8)
+        self.assertLessEqual(output["ring_bytes"], 4 * MIB)
 
     def test_a_ring_size_from_the_user_must_also_fit(self):
-        said = self.cell(8, 64, more={"LOCKSTEP_RING_KIB": "65536"})
-        self.assertEqual(said["recorded"], [0] * 8)
-        self.assertLessEqual(said["ring_bytes"], 4 * MIB)
+        output = self.cell(8, 64, more={"LOCKSTEP_RING_KIB": "65536"})
+        self.assertEqual(output["recorded"], [0] * 8)
+        self.assertLessEqual(output["ring_bytes"], 4 * MIB)
 
     def test_rings_of_earlier_jobs_take_space_too(self):
-        said = self.cell(8, 64, twice=True)
-        self.assertEqual(said["recorded"], [0] * 8)
-        self.assertLessEqual(said["ring_bytes"], 4 * MIB)
-        self.assertGreater(said["links"], 0)
+        output = self.cell(8, 64, twice=True)
+        self.assertEqual(output["recorded"], [0] * 8)
+        self.assertLessEqual(output["ring_bytes"], 4 * MIB)
+        self.assertGreater(output["links"], 0)
 
     def test_a_full_file_system_fails_a_job_just_as_without_the_recorder(self):
-        said = in_container(mib=64, fill=64 * MIB, ranks=8, patience=2)
-        self.assertNotIn(0, said["plain"])
-        self.assertEqual(said["recorded"], said["plain"])
+        output = in_container(mib=64, fill=64 * MIB, ranks=8, patience=2)
+        self.assertNotIn(0, output["plain"])
+        self.assertEqual(output["recorded"], output["plain"])
 
     def test_rings_in_memory_outlive_a_killed_process(self):
         """lockstep run finds the rings through their links and /proc, and keeps them open."""
-        said = self.cell(8, None, kill=True)
-        self.assertEqual(said["verdict"]["verdict"], "CRASHED", said)
-        self.assertEqual(said["verdict"]["findings"][0]["culprit_ranks"], [2], said)
-        self.assertEqual(said["verdict"]["ranks_read"], 8, said)
-        self.assertTrue(any(one["kind"] == "RING_IN_MEMORY" for one in said["verdict"]["not_seen"]), said)
+        output = self.cell(8, None, kill=True)
+        self.assertEqual(output["verdict"]["verdict"], "CRASHED", output)
+        self.assertEqual(output["verdict"]["findings"][0]["culprit_ranks"], [2], output)
+        self.assertEqual(output["verdict"]["ranks_read"], 8, output)
+        self.assertTrue(any(one["kind"] == "RING_IN_MEMORY" for one in output["verdict"]["not_seen"]), output)
 
 
 def inside(plan):
@@ -131,7 +123,7 @@ def inside(plan):
             processes.append(subprocess.Popen(job, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr))
         return [process.wait(120) for process in processes]
 
-    told = {}
+    result = {}
     if plan.get("measure"):
         settings["NCCL_P2P_DISABLE"] = "0"
         most, done = [0], threading.Event()
@@ -158,22 +150,22 @@ def inside(plan):
         verdicts = glob.glob(out + "/**/verdict.json", recursive=True)
         assert verdicts, "no incident was written"
         with open(verdicts[0]) as file:
-            told["verdict"] = json.load(file)
+            result["verdict"] = json.load(file)
         shutil.rmtree(out)
-        print(json.dumps(told))
+        print(json.dumps(result))
         return
-    told["plain"] = run(0)
-    told["recorded"] = run(1, LD_PRELOAD=LIBRARY)
+    result["plain"] = run(0)
+    result["recorded"] = run(1, LD_PRELOAD=LIBRARY)
     if plan.get("twice"):
-        told["recorded"] = run(2, LD_PRELOAD=LIBRARY)
+        result["recorded"] = run(2, LD_PRELOAD=LIBRARY)
     paths = glob.glob("/dev/shm/lockstep-*/*/*.ring")
     sizes = [os.path.getsize(path) for path in paths if not os.path.islink(path)]
-    told.update(rings=len(sizes), links=len(paths) - len(sizes), ring_bytes=sum(sizes), whole=sum(size >= 4 * MIB for size in sizes))
+    result.update(rings=len(sizes), links=len(paths) - len(sizes), ring_bytes=sum(sizes), whole=sum(size >= 4 * MIB for size in sizes))
     done = subprocess.run([os.path.join(BIN, "lockstep-analyze"), "--format", "json", *glob.glob("/dev/shm/lockstep-*")], capture_output=True, text=True,
                           check=False)
-    said = json.loads(done.stdout) if done.stdout else {}
-    told.update(blind=said.get("blind", []), problems=[str(problem) for problem in said.get("problems", [])], stderr=done.stderr)
-    print(json.dumps(told))
+    output = json.loads(done.stdout) if done.stdout else {}
+    result.update(blind=output.get("blind", []), problems=[str(problem) for problem in output.get("problems", [])], stderr=done.stderr)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

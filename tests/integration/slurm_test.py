@@ -193,13 +193,13 @@ class SlurmTest(FolderTest):
         self.wait(at_rest(self.ranks()), "the waits of the other ranks", 60)
         with open(os.path.join(self.folder, "nodes"), "w") as file:
             file.write("n2\n")
-        told = subprocess.run([LOCKSTEP, "attach", "--hosts", "nodes", "--launch", "srun --overlap --jobid=1 -N1 -n1 -w",
+        result = subprocess.run([LOCKSTEP, "attach", "--hosts", "nodes", "--launch", "srun --overlap --jobid=1 -N1 -n1 -w",
                                "--remote", LOCKSTEP, "--slurm", "1", "--out", "attached"], env=self.cluster.environment, cwd=self.folder,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
-        self.assertEqual(told.returncode, 1, told.stderr + self.story())
+        self.assertEqual(result.returncode, 1, result.stderr + self.story())
         with open(os.path.join(self.folder, "attached", "verdict.json")) as file:
             verdict = json.load(file)
-        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[5]], told.stdout)
+        self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[5]], result.stdout)
         self.cluster.output("scancel", "--full", "--signal=KILL", "1")
 
     def batch(self, name, steps, fault):
@@ -229,8 +229,8 @@ echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
 
     def test_a_hung_job_runs_again_without_the_node_and_a_healthy_one_continues(self):
         program = os.path.join(SOURCE, "packaging/notify/slurm")
-        told = f"tee -a {self.folder}/told | SLURM_CONF={self.folder}/slurm/slurm.conf {program} --do --least-confidence 0.8 --state {self.folder}/state"
-        self.start(collector=("--late-after", "2", "--on-verdict", told))
+        hook = f"tee -a {self.folder}/told | SLURM_CONF={self.folder}/slurm/slurm.conf {program} --do --least-confidence 0.8 --state {self.folder}/state"
+        self.start(collector=("--late-after", "2", "--on-verdict", hook))
         for count in range(HEALTHY_JOBS):
             healthy = self.batch("healthy", 60, "")
             self.wait(lambda: f"{healthy} ended 0" in self.lines("ends"), "the end of the healthy job")

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -47,6 +48,38 @@ def free_port():
 def clean_environment(names=("LOCKSTEP",), **more):
     """Returns the environment without variables that have these prefixes, plus `more`."""
     return {**{name: value for name, value in os.environ.items() if not name.startswith(names)}, **more}
+
+
+def namespaces_refused(*words):
+    """Returns why this machine cannot run `unshare` with these words, or None if it can."""
+    if shutil.which("unshare") is None:
+        return "no unshare"
+    done = subprocess.run(["unshare", *words], capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else done.stderr.strip() or "unshare fails"
+
+
+def marked_processes(name, value):
+    """Returns the living processes with this environment variable."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if f"{name}={value}".encode() not in file.read().split(b"\0"):
+                    continue
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                if file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X"):
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def kill_marked(name, value):
+    for pid in marked_processes(name, value):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
 
 
 def tool(made, program, *arguments, prefix=(), timeout=300, **environment):

@@ -40,16 +40,16 @@ class TimesTest(FolderTest):
         for sample in ("1", "3"):
             with self.subTest(sample=sample):
                 shutil.rmtree(os.path.join(self.folder, "out"), ignore_errors=True)
-                told = self.run_job("--steps", "40", "--straggle", "rank=2,ms=60", LOCKSTEP_GPU_SAMPLE=sample)
-                stragglers = [finding for finding in told["findings"] if finding["kind"] == "STRAGGLER"]
-                self.assertEqual([finding["culprit_ranks"] for finding in stragglers], [[2]], json.dumps(told, indent=1)[:4000])
-                self.assertEqual(told["verdict"], "SLOW")
+                reply = self.run_job("--steps", "40", "--straggle", "rank=2,ms=60", LOCKSTEP_GPU_SAMPLE=sample)
+                stragglers = [finding for finding in reply["findings"] if finding["kind"] == "STRAGGLER"]
+                self.assertEqual([finding["culprit_ranks"] for finding in stragglers], [[2]], json.dumps(reply, indent=1)[:4000])
+                self.assertEqual(reply["verdict"], "SLOW")
 
     def test_polled_markers_give_times(self):
         for gpu in ("full", "done"):
             with self.subTest(gpu=gpu):
                 shutil.rmtree(os.path.join(self.folder, "out"), ignore_errors=True)
-                told = self.run_job("--steps", "40", "--straggle", "rank=2,ms=60", gpu=gpu)
+                reply = self.run_job("--steps", "40", "--straggle", "rank=2,ms=60", gpu=gpu)
                 done, timed = self.times("out", self.folder)
                 self.assertGreater(len(timed), done / 2, f"{len(timed)} of {done}")
                 for row in timed:
@@ -61,8 +61,8 @@ class TimesTest(FolderTest):
                 self.assertTrue(begun == 0 if gpu == "done" else begun > len(timed) * 0.8, f"{begun} of {len(timed)}")
                 if gpu == "done":
                     continue  # end times alone do not show which rank was late
-                stragglers = [finding for finding in told["findings"] if finding["kind"] == "STRAGGLER"]
-                self.assertEqual([finding["culprit_ranks"] for finding in stragglers], [[2]], json.dumps(told, indent=1)[:4000])
+                stragglers = [finding for finding in reply["findings"] if finding["kind"] == "STRAGGLER"]
+                self.assertEqual([finding["culprit_ranks"] for finding in stragglers], [[2]], json.dumps(reply, indent=1)[:4000])
 
     def test_the_dumps_of_agents_have_times(self):
         made = Cluster()
@@ -90,8 +90,8 @@ class TimesTest(FolderTest):
                 self.assertGreaterEqual(int(row["completed_ns"]), max(int(row["enter_ns"]), int(row["started_ns"] or 0)))
 
     def test_a_healthy_job_with_equal_ranks_has_no_straggler(self):
-        told = self.run_job("--steps", "40", "--jitter", "2")
-        self.assertEqual([finding for finding in told["findings"] if finding["kind"] == "STRAGGLER"], [])
+        reply = self.run_job("--steps", "40", "--jitter", "2")
+        self.assertEqual([finding for finding in reply["findings"] if finding["kind"] == "STRAGGLER"], [])
 
 
 if __name__ == "__main__":

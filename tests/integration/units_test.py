@@ -73,14 +73,14 @@ class UnitsTest(FolderTest):
         done = subprocess.run(["unshare", "-m", "-p", "-f", "-n", "--mount-proc", "--kill-child", sys.executable, os.path.abspath(__file__), "--as-host"],
                               env={**os.environ, "LOCKSTEP_BUILD": BUILD, INSIDE: self.folder}, capture_output=True, text=True, timeout=170, check=False)
         self.assertEqual(done.returncode, 0, done.stdout[-6000:] + done.stderr[-3000:])
-        told = json.loads(done.stdout.splitlines()[-1])
-        self.assertEqual(told["culprits"], [2], told)
-        self.assertNotIn("not unwound", told["stacks"])
-        self.assertIn("trainsim::FaultPlan::Play (faults.cpp:", told["stacks"])
-        self.assertEqual((told["top"], told["dump"]), (0, 1), told)
+        result = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual(result["culprits"], [2], result)
+        self.assertNotIn("not unwound", result["stacks"])
+        self.assertIn("trainsim::FaultPlan::Play (faults.cpp:", result["stacks"])
+        self.assertEqual((result["top"], result["dump"]), (0, 1), result)
         # The agent reads a job's files only as the job's user, and the collector runs only as its own user.
-        self.assertIn(JOB_USER, told["users"])
-        self.assertEqual(told["collector"], SERVICE_USER)
+        self.assertIn(JOB_USER, result["users"])
+        self.assertEqual(result["collector"], SERVICE_USER)
 
 
 def as_host():
@@ -124,8 +124,8 @@ def as_host():
         look()
         for path in glob.glob("/var/lib/lockstep-collector/*/verdict.json"):
             with open(path) as file:
-                said = json.load(file)
-            if said["verdict"] == "HUNG" and said["findings"] and os.path.exists(os.path.dirname(path) + "/manifest.json"):
+                output = json.load(file)
+            if output["verdict"] == "HUNG" and output["findings"] and os.path.exists(os.path.dirname(path) + "/manifest.json"):
                 return path
         return None
 
@@ -135,12 +135,12 @@ def as_host():
     # Uses the address that the agent published. It must be the collector's, because relays do not answer tools.
     top = subprocess.run([BIN + "/lockstep-top", "--once"], capture_output=True, text=True, timeout=60, check=False,
                          env={**environment, "LOCKSTEP_RUNTIME_DIR": "/run/lockstep"})
-    said = ""
+    output = ""
     for _ in range(20 if isinstance(path, str) else 0):
         dump = subprocess.Popen(["timeout", "60", BIN + "/lockstep-dump", "served"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
         while dump.poll() is None:
             look()
-        said = dump.stdout.read()
+        output = dump.stdout.read()
         if JOB_USER in users:
             break
     if not isinstance(path, str) or JOB_USER not in users:
@@ -153,7 +153,7 @@ def as_host():
         finding = json.load(file)["findings"][0]
     with open(os.path.join(os.path.dirname(path), "stacks.json")) as file:
         stacks = file.read()
-    print(json.dumps({"culprits": finding["culprit_ranks"], "stacks": stacks, "top": top.returncode, "dump": dump.returncode, "said": said + top.stderr,
+    print(json.dumps({"culprits": finding["culprit_ranks"], "stacks": stacks, "top": top.returncode, "dump": dump.returncode, "said": output + top.stderr,
                       "users": sorted(users), "collector": os.stat(f"/proc/{started[0].pid}").st_uid}))
     for each in ranks + started:
         each.kill()

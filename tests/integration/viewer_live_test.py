@@ -22,8 +22,8 @@ class Viewer:
 
     def __init__(self, made):
         environment = made.environment(QT_QPA_PLATFORM="offscreen", XDG_CACHE_HOME=made.path("cache"), XDG_RUNTIME_DIR=made.folder, LC_ALL="C.UTF-8")
-        self.said = open(made.path("viewer.log"), "ab")
-        self.process = subprocess.Popen([STORY, "--live", BIN, f"tcp://127.0.0.1:{made.port}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
+        self.log = open(made.path("viewer.log"), "ab")
+        self.process = subprocess.Popen([STORY, "--live", BIN, f"tcp://127.0.0.1:{made.port}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                                         env=environment)
         self.lines = queue.Queue()
         self.reader = threading.Thread(target=lambda: [self.lines.put(json.loads(line)) for line in self.process.stdout], daemon=True)
@@ -33,7 +33,7 @@ class Viewer:
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
 
-    def told(self, seconds):
+    def next_story(self, seconds):
         try:
             return self.lines.get(timeout=seconds)
         except queue.Empty:
@@ -48,7 +48,7 @@ class Viewer:
             status = self.process.wait()
         self.reader.join(10)
         self.process.stdout.close()
-        self.said.close()
+        self.log.close()
         return status
 
 
@@ -73,17 +73,17 @@ class Live(unittest.TestCase):
         # The button has no effect until the job is in the table.
         def by_the_button():
             viewer.press()
-            return viewer.told(10)
+            return viewer.next_story(10)
 
-        said = wait_for(by_the_button, 180)
-        self.assertTrue(said, made.log("viewer") + made.logs())
+        story = wait_for(by_the_button, 180)
+        self.assertTrue(story, made.log("viewer") + made.logs())
         # Rank 2 hangs, and the collector captures an incident. The window opens the incident, and opens it again when it is complete.
         whole = lambda: [folder for folder in made.whole() if hung(folder)]
         self.assertTrue(wait_for(whole, 240), made.logs())
-        heard = [said]
+        heard = [story]
 
         def hung_and_whole():
-            heard.append(viewer.told(5) or heard[-1])
+            heard.append(viewer.next_story(5) or heard[-1])
             return heard[-1]["verdict"] == "HUNG" and heard[-1]["ranks"] == [2] and len(heard[-1]["report"]) > 0
 
         self.assertTrue(wait_for(hung_and_whole, 120), (heard[-1], made.log("viewer")))
@@ -93,7 +93,7 @@ class Live(unittest.TestCase):
             reports = [analyzed(made, folder) for folder in whole()]
             if heard[-1]["report"] in reports:
                 return True
-            heard.append(viewer.told(5) or heard[-1])
+            heard.append(viewer.next_story(5) or heard[-1])
             return False
 
         self.assertTrue(wait_for(as_analyzed, 60), (heard[-1]["report"], [analyzed(made, folder) for folder in whole()]))

@@ -55,21 +55,21 @@ class Stories(unittest.TestCase):
             self.assertIn(text.returncode, (0, 1), (job, text.stderr))
         story = run(STORY, *[data for _, data, _, _, _ in self.made], env=self.environment)
         self.assertEqual(story.returncode, 0, story.stderr)
-        told = [json.loads(line) for line in story.stdout.splitlines()]
-        self.assertEqual(len(told), len(self.made))
+        result = [json.loads(line) for line in story.stdout.splitlines()]
+        self.assertEqual(len(result), len(self.made))
         named = 0
-        for (job, data, _, text, facts), said in zip(self.made, told):
+        for (job, data, _, text, facts), output in zip(self.made, result):
             with self.subTest(scenario=job[0], source=job[1]):
                 verdict = json.loads(facts.stdout)
                 culprits = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
                 # Without a culprit, another conspicuous rank may be selected.
                 if culprits:
-                    self.assertEqual(said["ranks"], culprits)
+                    self.assertEqual(output["ranks"], culprits)
                     named += 1
                     if verdict["verdict"] in ("HUNG", "DESYNC", "CRASHED", "LATE"):
-                        self.leads_to(culprits, said["wait_for"])
-                self.assertEqual(said["verdict"], verdict["verdict"])
-                self.assertEqual(said["report"], text.stdout)
+                        self.leads_to(culprits, output["wait_for"])
+                self.assertEqual(output["verdict"], verdict["verdict"])
+                self.assertEqual(output["report"], text.stdout)
         self.assertGreaterEqual(named, 30)
 
     def leads_to(self, culprits, graph):
@@ -93,8 +93,8 @@ class Stories(unittest.TestCase):
         for _ in range(2):  # the second run uses the index
             done = run(VIEW, "--print-selection", "--select-anomaly", 1, data, env=self.environment)
             self.assertEqual(done.returncode, 0, done.stderr)
-            said = json.loads(done.stdout)
-            self.assertEqual((said["ranks"], said["report"]), (culprits, text.stdout))
+            output = json.loads(done.stdout)
+            self.assertEqual((output["ranks"], output["report"]), (culprits, text.stdout))
         picture = pathlib.Path(self.folder.name) / "window.png"
         done = run(VIEW, "--screenshot", picture, "--size", "1280x800", "--theme", "dark", data, env=self.environment)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -116,10 +116,10 @@ class Stories(unittest.TestCase):
         words = [str(VIEW), "--print-selection", "--select-anomaly", "1", str(data)]
         for _ in range(3):
             both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment) for _ in range(2)]
-            told = [one.communicate(timeout=120) for one in both]
-            self.assertEqual([one.returncode for one in both], [0, 0], told)
-            self.assertEqual(told[0][0], told[1][0])
-            self.assertEqual(json.loads(told[0][0])["report"], text.stdout)
+            result = [one.communicate(timeout=120) for one in both]
+            self.assertEqual([one.returncode for one in both], [0, 0], result)
+            self.assertEqual(result[0][0], result[1][0])
+            self.assertEqual(json.loads(result[0][0])["report"], text.stdout)
             self.assertEqual([name for name in os.listdir(data) if name.startswith(".lockstep.")], [], "something was left behind")
             (data / "index.lsi").unlink()
 
@@ -145,8 +145,8 @@ class Stories(unittest.TestCase):
                 environment = dict(self.environment, XDG_CACHE_HOME=str(full / "cache"), XDG_CONFIG_HOME=str(full / "config"), TMPDIR=str(full))
                 done = run(VIEW, "--print-selection", "--select-anomaly", 1, full / "incident", env=environment)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                said = json.loads(done.stdout)["report"]
-                self.assertEqual(said.split("  files ")[0], text.stdout.split("  files ")[0], "only the folder's name may differ")
+                output = json.loads(done.stdout)["report"]
+                self.assertEqual(output.split("  files ")[0], text.stdout.split("  files ")[0], "only the folder's name may differ")
                 self.assertEqual([name for name in os.listdir("/dev/shm") if name.startswith("lockstep-view-")], [], "the index in memory must have no name left")
                 # A closing window cannot save its state there, but no message may keep it open.
                 done = run(STORY, full / "incident", env=environment)
@@ -158,7 +158,7 @@ class Stories(unittest.TestCase):
         nothing = pathlib.Path(self.folder.name) / "nothing.txt"
         nothing.write_text("no dump\n")
         absent = str(nothing.parent / "absent")
-        for words, status, said in (
+        for words, status, message in (
             ([], 3, "no display"),
             (["--print-selection"], 2, "no PATH given"),
             (["--tab", "sofa", "x"], 2, "--tab takes one of answer, matrix, wait-for"),
@@ -172,7 +172,7 @@ class Stories(unittest.TestCase):
             environment = {key: value for key, value in self.environment.items() if key not in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")}
             done = run(VIEW, *words, env=environment)
             self.assertEqual(done.returncode, status, (words, done.stderr))
-            self.assertIn(said, done.stderr)
+            self.assertIn(message, done.stderr)
             self.assertTrue(done.stderr.startswith("lockstep view: "), done.stderr)
         self.assertTrue(run(VIEW, "--version").stdout.startswith("lockstep "))
         self.assertTrue(run(VIEW, "--help").stdout.startswith("lockstep view - "))

@@ -83,8 +83,8 @@ class Case:
 
     def command(self, build, out):
         shape, comm, _ = FAULTS[self.fault]
-        told = ",".join(part for part in (f"rank={RANK},step={self.step},kind={self.fault.split()[0]}", comm) if part)
-        job = [os.path.join(build, "bin/trainsim"), *shape, "--steps", "200", "--fault", told]
+        option = ",".join(part for part in (f"rank={RANK},step={self.step},kind={self.fault.split()[0]}", comm) if part)
+        job = [os.path.join(build, "bin/trainsim"), *shape, "--steps", "200", "--fault", option]
         command = [os.path.join(build, "bin/lockstep"), "run", "-n", str(WORLD), "--kill-on-hang", "--out", out]
         if self.way == "profiler":
             command.append("--profiler")

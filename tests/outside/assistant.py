@@ -16,13 +16,13 @@ async def main():
     server = StdioServerParameters(command=sys.argv[1], args=["mcp", sys.argv[2]])
     async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
         hello = await session.initialize()
-        said = {"protocol": field(hello, "protocolVersion"), "server": field(hello, "serverInfo").name, "ping": bool(await session.send_ping()),
+        answer = {"protocol": field(hello, "protocolVersion"), "server": field(hello, "serverInfo").name, "ping": bool(await session.send_ping()),
                 "tools": {tool.name: field(tool.annotations, "readOnlyHint") for tool in (await session.list_tools()).tools}}
         for name, arguments in (("incidents", {}), ("verdict", {}), ("why", {"finding": 1}), ("ranks", {"ranks": "0-7"}), ("stacks", {"ranks": "0-7"}),
                                 ("query", {"operation": "AllReduce", "limit": 5}), ("compare", {"rank": 0, "other": 1}), ("why", {"finding": 99})):
             result = await session.call_tool(name, arguments)
-            said[name + (str(arguments["finding"]) if arguments.get("finding", 1) > 1 else "")] = [field(result, "isError"), result.content[0].text]
-        print(json.dumps(said))
+            answer[name + (str(arguments["finding"]) if arguments.get("finding", 1) > 1 else "")] = [field(result, "isError"), result.content[0].text]
+        print(json.dumps(answer))
 
 asyncio.run(main())
 """
@@ -38,15 +38,15 @@ def run(outside):
     if status != 0:
         outside.check("mcp " + version, ["the client ended with %d: %s" % (status, errors[-600:])])
         return
-    said = json.loads(output)
+    answer = json.loads(output)
     problems = []
-    if (said["server"], said["ping"]) != ("lockstep", True):
-        problems.append("it is greeted by %s" % said["server"])
-    if list(said["tools"]) != ["incidents", "verdict", "why", "ranks", "stacks", "query", "compare"] or not all(said["tools"].values()):
-        problems.append("tools: %s" % said["tools"])
-    for name, (failed, text) in ((name, said[name]) for name in said["tools"]):
+    if (answer["server"], answer["ping"]) != ("lockstep", True):
+        problems.append("it is greeted by %s" % answer["server"])
+    if list(answer["tools"]) != ["incidents", "verdict", "why", "ranks", "stacks", "query", "compare"] or not all(answer["tools"].values()):
+        problems.append("tools: %s" % answer["tools"])
+    for name, (failed, text) in ((name, answer[name]) for name in answer["tools"]):
         if failed or "<data " not in text:
             problems.append("%s: %s" % (name, text[:300]))
-    if "[f1]" not in said["verdict"][1] or "[f1.e1]" not in said["why"][1] or not said["why99"][0]:
-        problems.append("no evidence is cited: %s" % said["why"][1][:600])
-    outside.check("mcp %s, protocol %s" % (version, said["protocol"]), problems)
+    if "[f1]" not in answer["verdict"][1] or "[f1.e1]" not in answer["why"][1] or not answer["why99"][0]:
+        problems.append("no evidence is cited: %s" % answer["why"][1][:600])
+    outside.check("mcp %s, protocol %s" % (version, answer["protocol"]), problems)

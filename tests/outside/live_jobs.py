@@ -123,9 +123,9 @@ def table(version, rows):
              "names. The seconds are from its start to its end, with the folder written. trainsim runs on the stand-ins, PyTorch %s on gloo" % version,
              "under torchrun. Set: the culprit among others.", "", "| job | ranks | fault | rank at fault | named | confidence | seconds | |",
              "| --- | --- | --- | --- | --- | --- | --- | --- |"]
-    for case, ranks, sure, seconds, said in rows:
+    for case, ranks, sure, seconds, mark in rows:
         lines.append("| %s | %d | %s | %d | %s | %s | %.1f | %s |" % (case.program, case.ranks, case.name, case.culprit,
-                                                                  ", ".join(map(str, ranks)) or "nobody", "%.2f" % sure if ranks else "", seconds, said))
+                                                                  ", ".join(map(str, ranks)) or "nobody", "%.2f" % sure if ranks else "", seconds, mark))
     lines += ["", "Right: %d of %d." % (sum(row[4] == "right" for row in rows), len(rows))]
     return "\n".join(lines) + "\n"
 
@@ -140,14 +140,14 @@ def run(outside):
     rows = []
     for case in CASES:
         ranks, sure, seconds, text = play(outside, case, python if case.program != "trainsim" else None)
-        said = grade(case, ranks, sure)
-        problems = ["it names %s, with confidence %.2f, and rank %d is at fault:\n%s" % (ranks, sure, case.culprit, text)] * (said == "wrong, sure")
+        mark = grade(case, ranks, sure)
+        problems = ["it names %s, with confidence %.2f, and rank %d is at fault:\n%s" % (ranks, sure, case.culprit, text)] * (mark == "wrong, sure")
         if seconds > MOST_SECONDS:
             problems.append("it took %.1f s" % seconds)
-        outside.check("attach, %s: %s, %.1f s" % (case.name, said, seconds), problems)
-        if said != "right":
+        outside.check("attach, %s: %s, %.1f s" % (case.name, mark, seconds), problems)
+        if mark != "right":
             print(text)
-        rows.append((case, ranks, sure, seconds, said))
+        rows.append((case, ranks, sure, seconds, mark))
     right = sum(row[4] == "right" for row in rows)
     outside.check("attach names the right rank in %d of %d" % (right, len(rows)), ["fewer than %d" % LEAST_RIGHT] * (right < LEAST_RIGHT))
     TABLE.write_text(table(version, rows))

@@ -41,11 +41,11 @@ def run(outside):
         if not any(dumps.iterdir()):
             outside.skip("families, " + path.stem, "no rank left a dump")
             continue
-        said = subprocess.run([str(analyze), "--format", "json", str(dumps)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([str(analyze), "--format", "json", str(dumps)], capture_output=True, text=True, timeout=120)
         try:
-            findings = json.loads(said.stdout)["findings"]
+            findings = json.loads(done.stdout)["findings"]
         except (ValueError, KeyError):
-            outside.check("families, " + path.stem, [last_line(said.stderr) or "no JSON"])
+            outside.check("families, " + path.stem, [last_line(done.stderr) or "no JSON"])
             continue
         first = findings[0] if findings else {"kind": "-", "culprit_ranks": [], "confidence": 0}
         named = first["culprit_ranks"]

@@ -135,7 +135,7 @@ def play(outside, python, case, dumps):
     return result.returncode, re.findall(r"^lockstep: .*|^[A-Z ]+ {2}.*rank.*", result.stderr, re.M), log
 
 
-def problems_of(case, status, lines, said, kind, alone):
+def problems_of(case, status, lines, answer, kind, alone):
     if case.culprit is None and status != 0:
         yield "the job ends with %d under lockstep run" % status
     if case.culprit is not None and status != 1:
@@ -145,8 +145,8 @@ def problems_of(case, status, lines, said, kind, alone):
             yield "nothing was recorded, and lockstep run says: " + line
     if alone.grade in ("wrong", "crash"):
         yield "Lockstep, without the log: %s" % alone.cell()
-    if said.grade != "right":
-        yield "Lockstep: %s, %s" % (kind, said.cell())
+    if answer.grade != "right":
+        yield "Lockstep: %s, %s" % (kind, answer.cell())
     elif case.kinds and kind not in case.kinds:
         yield "one of %s, and Lockstep says %s" % (", ".join(sorted(case.kinds)), kind)
 
@@ -156,18 +156,18 @@ def table(version, rows):
     names = ("case", "truth", "Lockstep", "Lockstep, and the log", "torchfrtrace", "nvrx", "torchfrtrace, groups added",
              "nvrx, groups added")
     lines = ["# PyTorch's dumps, read by three programs", "",
-             "As printed by `./dev outside torch`: jobs of PyTorch %s on gloo with %d ranks under torchrun and `lockstep run`. A cell says "
-             "whom" % (version, RANKS),
-             "their Flight Recorder dumps accuse, and how long the program takes. nvrx is nvidia-resiliency-ext %s. Right: exactly the "
+             "As printed by `./dev outside torch`: jobs of PyTorch %s on gloo with %d ranks under torchrun and `lockstep run`. A cell has "
+             "the ranks" % (version, RANKS),
+             "that the dumps identify, and how long the program takes. nvrx is nvidia-resiliency-ext %s. Right: exactly the "
              "culprit, or nobody" % NVRX_VERSION,
              "in a healthy job. Set: the culprit among others. The log is what torchrun printed. A dump of gloo does not list its groups, and "
              "both other",
              "programs end in an error. The last two columns are of copies of the same dumps in which the groups were added.", "",
              "| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
-    for case, said in rows:
+    for case, answer in rows:
         truth = "healthy" if case.culprit is None else "rank %d" % case.culprit
-        lines.append("| %s, %s | %s | %s |" % (case.fault, case.layout, truth, " | ".join(one.cell() for one in said)))
-    right = [sum(said[i].grade == "right" for _, said in rows) for i in range(len(names) - 2)]
+        lines.append("| %s, %s | %s | %s |" % (case.fault, case.layout, truth, " | ".join(one.cell() for one in answer)))
+    right = [sum(answer[i].grade == "right" for _, answer in rows) for i in range(len(names) - 2)]
     lines.append("| right of %d | | %s |" % (len(rows), " | ".join(map(str, right))))
     return "\n".join(lines) + "\n"
 
@@ -189,10 +189,10 @@ def run(outside):
             outside.check("gloo, " + dumps.name, ["no rank left a dump: " + last_line(log.read_text())])
             continue
         alone, _ = lockstep(outside, case, dumps)
-        said, kind = lockstep(outside, case, dumps, log)
-        outside.check("gloo, " + dumps.name, list(problems_of(case, status, lines, said, kind, alone)))
+        answer, kind = lockstep(outside, case, dumps, log)
+        outside.check("gloo, " + dumps.name, list(problems_of(case, status, lines, answer, kind, alone)))
         copy = with_groups(dumps)
         others = [read_by(python, environment, name, case, folder) for folder in (dumps, copy) for name in MODULES]
-        rows.append((case, (alone, said, *others)))
+        rows.append((case, (alone, answer, *others)))
     print(table(version, rows), end="")
     TABLE.write_text(table(version, rows))

@@ -22,7 +22,7 @@ CASES = {"ends well": ("", 0, ("HEALTHY", [])),
 LOST = ("CRASHED", [1])
 
 
-def said(folder):
+def verdict_of(folder):
     verdict = json.loads((folder / "verdict.json").read_text())
     return verdict["verdict"], sorted({rank for finding in verdict["findings"] for rank in finding["culprit_ranks"]})
 
@@ -39,7 +39,7 @@ def attempts(outside, python, name):
                              "--no-python", str(worker), fault], env=environment, capture_output=True, text=True, timeout=300)
     if result.returncode != status:
         yield "lockstep run ends with %d, not %d:\n%s" % (result.returncode, status, result.stderr[-2000:])
-    verdicts = [said(folder) for folder in sorted(out.parent.glob(out.name + "*"))]
+    verdicts = [verdict_of(folder) for folder in sorted(out.parent.glob(out.name + "*"))]
     if verdicts not in ([expected], [LOST, expected]) and not (expected[0] == "HEALTHY" and verdicts == [LOST]):
         yield "the verdicts are %s" % verdicts
     for ranks in re.findall(r"late: \d+ of (\d+) ranks", result.stderr):

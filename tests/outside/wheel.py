@@ -45,9 +45,9 @@ def run_under_torchrun(outside, wheel):
     if result.returncode != 90:
         yield "lockstep run ended with %d: %s" % (result.returncode, result.stderr[-1000:])
         return
-    said = json.loads(subprocess.run([python, "-c", VERDICT, str(incident)], env=environment, capture_output=True, text=True, check=True).stdout)
-    if said["verdict"] != "HUNG" or said["findings"][0]["culprit_ranks"] != [3]:
-        yield "the verdict is %s, %s" % (said["verdict"], said["findings"])
+    output = json.loads(subprocess.run([python, "-c", VERDICT, str(incident)], env=environment, capture_output=True, text=True, check=True).stdout)
+    if output["verdict"] != "HUNG" or output["findings"][0]["culprit_ranks"] != [3]:
+        yield "the verdict is %s, %s" % (output["verdict"], output["findings"])
 
 
 def run(outside):

@@ -12,6 +12,7 @@
 #include "gui/model/answer/answer.h"
 #include "gui/model/latest_job.h"
 #include "gui/model/safe_text.h"
+#include "gui/model/wrap.h"
 
 namespace lockstep::gui {
 namespace {
@@ -22,11 +23,6 @@ constexpr int kMostComms = 24;  // per rank
 constexpr int kMostValues = 8;  // per difference
 constexpr int kMostMismatches = 8;
 constexpr int kRankColumns = 48;  // per list of ranks
-
-// Wraps, so that times in a hostile file cannot overflow.
-int64_t Apart(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-}
 
 Selection OfRanks(Ranks ranks) { return Selection::Of(std::move(ranks)); }
 Selection OfComm(int32_t comm, int64_t seq, Ranks ranks = {}) { return Selection::Of(std::move(ranks), comm, seq); }
@@ -53,8 +49,7 @@ class Maker {
     details_.sections.back().lines.push_back({label, text, -1, ViewState::kOutside, false});
     return details_.sections.back().lines.back();
   }
-  // Adds a line if the fact is known.
-  void Known(const QString& label, const QString& text) {
+  void LineIfKnown(const QString& label, const QString& text) {
     if (!text.isEmpty()) Line(label, text);
   }
   void Linked(const QString& label, const QString& text, Selection selection) {
@@ -110,20 +105,20 @@ void Maker::Operation(int row, int64_t record) {
     Line("stream", QString::number(op.stream < facts.streams_size() ? facts.streams(op.stream) : op.stream));
   }
   if (op.enter_ns > 0 && rank.captured_ns > 0)
-    Line("called", Duration(Apart(rank.captured_ns, op.enter_ns)) + " before the data was taken");
+    Line("called", Duration(Minus(rank.captured_ns, op.enter_ns)) + " before the data was taken");
   if (op.enter_ns > 0)
-    Line("in the call", op.return_ns > 0 ? Duration(Apart(op.return_ns, op.enter_ns))
+    Line("in the call", op.return_ns > 0 ? Duration(Minus(op.return_ns, op.enter_ns))
                                          : QString("has not returned, or its return was not recorded"));
-  if (op.started_ns > 0) Line("started", Duration(Apart(op.started_ns, op.enter_ns)) + " after the call");
+  if (op.started_ns > 0) Line("started", Duration(Minus(op.started_ns, op.enter_ns)) + " after the call");
   if (op.completed_ns > 0) {
-    Line("completed", Duration(Apart(op.completed_ns, op.enter_ns)) + " after the call");
-    if (op.started_ns > 0) Line("took", Duration(Apart(op.completed_ns, op.started_ns)));
+    Line("completed", Duration(Minus(op.completed_ns, op.enter_ns)) + " after the call");
+    if (op.started_ns > 0) Line("took", Duration(Minus(op.completed_ns, op.started_ns)));
   }
   Line("place", QString("%1 of %2 records of the rank").arg(Count(record + 1), Count(document_.OpCount(row))));
   for (size_t i = 0; i < columns_->in_flight().size(); ++i) {
     const InFlightOp& there = columns_->in_flight()[i];
     if (there.row != row || there.record != record) continue;
-    Known("waits for", columns_->WaitsFor(document_, i));
+    LineIfKnown("waits for", columns_->WaitsFor(document_, i));
     break;
   }
 }
@@ -201,7 +196,7 @@ void Maker::Rank(int row) {
   const IndexRank& rank = document_.Entry(row);
   const RankFacts& facts = document_.FactsAt(row);
   Begin(Title(row));
-  Known("state", Plain(facts.state(), 300));
+  LineIfKnown("state", Plain(facts.state(), 300));
   if (!details_.sections.back().lines.empty()) details_.sections.back().lines.back().mark = columns_->MarkOf(row);
   if (const WaitClass* wait = document_.WaitOf(row); wait != nullptr) {
     Linked("class", WaitClassWord(document_, row) + ": " + Plain(wait->label(), 160),
@@ -240,7 +235,7 @@ void Maker::Rank(int row) {
                     (pci.isEmpty() ? "" : (rank.gpu >= 0 ? " at " : "") + pci));
   }
   if (rank.pid != 0) Line("process", QString::number(rank.pid));
-  Known("recorder", Plain(facts.recorder(), 160));
+  LineIfKnown("recorder", Plain(facts.recorder(), 160));
   Line("GPU recorded", facts.gpu_recorded() ? "yes" : "no: GPU activity is unknown");
   if (facts.records_lost() > 0)
     Line("lost", Count(static_cast<int64_t>(std::min<uint64_t>(facts.records_lost(), INT64_MAX))) + " records");
@@ -249,9 +244,9 @@ void Maker::Rank(int row) {
                     ? QString("not aligned with other hosts")
                     : QString("aligned within %1").arg(Duration(facts.clock_uncertainty_ns())));
   for (const std::string& line : HardwareTrouble(facts.evidence(), 5)) Line("hardware", Plain(line, 300));
-  if (facts.has_evidence()) Known("hardware events", Plain(HardwareSeen(facts.evidence()), 300));
-  Known("memory", Plain(MemoryTrouble(facts.evidence()), 300));
-  Known("file", Plain(facts.path(), 400));
+  if (facts.has_evidence()) LineIfKnown("hardware events", Plain(HardwareSeen(facts.evidence()), 300));
+  LineIfKnown("memory", Plain(MemoryTrouble(facts.evidence()), 300));
+  LineIfKnown("file", Plain(facts.path(), 400));
   Stacks(row);
   const auto memberships = document_.MembershipsOf(row);
   Begin("Its communicators");
@@ -316,7 +311,7 @@ void Maker::Several(const Ranks& ranks, const std::atomic<bool>* cancel) {
   const size_t same = details_.sections.size() - 1;
   std::vector<std::pair<const char*, std::vector<std::pair<QString, std::vector<int32_t>>>>> differing;
   for (const auto& [name, value_of] : aspects) {
-    if (Stopped(cancel)) return;
+    if (Cancelled(cancel)) return;
     absl::flat_hash_map<std::string, std::pair<QString, std::vector<int32_t>>> values;
     for (const int row : rows) {
       QString value = value_of(row);
@@ -325,7 +320,7 @@ void Maker::Several(const Ranks& ranks, const std::atomic<bool>* cancel) {
       who.push_back(document_.RankAt(row));
     }
     if (values.size() == 1) {
-      Known(name, values.begin()->second.first);
+      LineIfKnown(name, values.begin()->second.first);
       continue;
     }
     differing.emplace_back(name, std::vector<std::pair<QString, std::vector<int32_t>>>());
@@ -421,10 +416,10 @@ void Maker::Comm(int32_t comm) {
 void Maker::Time(const Selection& selection) {
   if (selection.time_end < selection.time_begin) return;
   Begin("Time");
-  Line("length", Duration(Apart(selection.time_end, selection.time_begin)));
+  Line("length", Duration(Minus(selection.time_end, selection.time_begin)));
   const ViewFacts& facts = document_.facts();
   if (facts.last_ns() > facts.first_ns())
-    Line("begins", Duration(Apart(selection.time_begin, facts.first_ns())) + " after the first record of the job");
+    Line("begins", Duration(Minus(selection.time_begin, facts.first_ns())) + " after the first record of the job");
 }
 
 void Maker::Nothing() {
@@ -434,21 +429,12 @@ void Maker::Nothing() {
   Line("communicators", Count(document_.comm_count()));
   Line("records", Count(static_cast<int64_t>(document_.index().operations())));
   const ViewFacts& facts = document_.facts();
-  if (facts.last_ns() > facts.first_ns()) Line("recorded time", Duration(Apart(facts.last_ns(), facts.first_ns())));
+  if (facts.last_ns() > facts.first_ns()) Line("recorded time", Duration(Minus(facts.last_ns(), facts.first_ns())));
   if (document_.anomaly_count() > 0)
     Linked("first anomaly", Plain(facts.anomalies(0).text(), 200), document_.AnomalyAt(0));
 }
 
 }  // namespace
-
-int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq) {
-  if (row < 0 || row >= document.rank_count() || comm < 0 || seq < 0) return -1;
-  for (int64_t i = document.OpCount(row) - 1; i >= 0; --i) {
-    const IndexOp op = document.OpAt(row, i);
-    if (op.seq == seq && ring::IsCollective(op.kind) && document.CommOf(op) == comm) return i;
-  }
-  return -1;
-}
 
 std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, const IncidentColumns& columns,
                                                    int32_t comm, int64_t seq) {
@@ -483,7 +469,7 @@ std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, con
     if (rank < 0) continue;
     ViewState state = ViewState::kIssued;
     const IndexCell cell = index.CellAt(entry, member, seq, m);
-    const bool waits = least < seq || (m != nullptr && WaitsInCollective(document, there->second, comm, seq));
+    const bool waits = least < seq || (m != nullptr && document.WaitsIn(there->second, comm, seq, true));
     switch (cell) {
       case IndexCell::kEmpty: state = ViewState::kOutside; break;
       case IndexCell::kNoData: state = ViewState::kNoData; break;
@@ -515,7 +501,7 @@ Details DetailsOf(const DocumentPtr& document, const Selection& selection, const
     row = d.RowOf(selection.record_rank);
     record = selection.record < d.OpCount(row) ? selection.record : -1;
   } else if (row >= 0 && comm >= 0 && one_seq) {
-    record = FindRecord(d, row, comm, selection.seq_first);
+    record = d.FindCollective(row, comm, selection.seq_first);
   }
   if (record >= 0) {
     maker.Operation(row, record);
@@ -524,7 +510,7 @@ Details DetailsOf(const DocumentPtr& document, const Selection& selection, const
   } else if (comm >= 0) {
     if (one_seq && row >= 0) maker.Peers(comm, selection.seq_first);
   }
-  if (Stopped(cancel)) return {};
+  if (Cancelled(cancel)) return {};
   if (row >= 0) {
     maker.Rank(row);
   } else if (selection.ranks.size() == 1) {

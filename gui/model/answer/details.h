@@ -37,9 +37,6 @@ struct Details {
 // *cancel becomes true.
 Details DetailsOf(const DocumentPtr& document, const Selection& selection, const std::atomic<bool>* cancel = nullptr);
 
-// Returns the index of the collective among the rank's operations; -1 if it is not recorded.
-int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq);
-
 // Returns the state of each member at one collective, worst first; among equal states, those with fewer members first.
 std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, const IncidentColumns& columns,
                                                    int32_t comm, int64_t seq);

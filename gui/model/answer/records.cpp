@@ -43,14 +43,14 @@ std::string Find(const std::string& recorded, const std::vector<std::string>& op
 
 absl::StatusOr<std::shared_ptr<const Bundle>> Read(const Document& document, int row) {
   const RankFacts& facts = document.FactsAt(row);
-  if (facts.path().empty()) return absl::NotFoundError("the index does not say which file this rank's data came from");
+  if (facts.path().empty()) return absl::NotFoundError("the index has no file for this rank");
   LoadLimits all;
   all.all = UINT64_MAX;
   absl::StatusOr<Bundle> bundle = LoadPaths({Find(facts.path(), document.paths())}, nullptr, all);
   if (!bundle.ok()) return bundle.status();
   std::erase_if(bundle->ranks, [&](const Rank& rank) { return rank.rank != facts.rank(); });
   if (bundle->ranks.empty())
-    return absl::NotFoundError(absl::StrCat(facts.path(), " no longer holds rank ", facts.rank()));
+    return absl::NotFoundError(absl::StrCat(facts.path(), " does not contain rank ", facts.rank()));
   if (static_cast<int64_t>(bundle->ranks[0].ops.size()) != document.OpCount(row)) {
     return absl::FailedPreconditionError(absl::StrCat(facts.path(), " now holds ", bundle->ranks[0].ops.size(),
                                                       " operations of rank ", facts.rank(), ", the index ",

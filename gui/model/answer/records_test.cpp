@@ -3,29 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <QCoreApplication>
-#include <QElapsedTimer>
-#include <QEventLoop>
 
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/viewdata/index.h"
+#include "gui/testing/until.h"
 
 namespace lockstep::gui {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool WaitUntil(const std::function<bool()>& what) {
-  QElapsedTimer timer;
-  timer.start();
-  while (!what() && timer.elapsed() < 60'000)
-    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
-  return what();
-}
 
 TEST(RecordsTest, ReadsAllRecordsOfARankFromItsFile) {
   std::string name = (fs::temp_directory_path() / "lockstep-records-test.XXXXXX").string();
@@ -53,7 +43,7 @@ TEST(RecordsTest, ReadsAllRecordsOfARankFromItsFile) {
   QObject::connect(&records, &Records::Unavailable, [&](qint32, const QString& text) { why = text; });
   EXPECT_EQ(records.Get(6), nullptr);
   EXPECT_EQ(records.Get(6), nullptr);  // requested once
-  ASSERT_TRUE(WaitUntil([&] { return !ready.empty() || !why.isEmpty(); })) << why.toStdString();
+  ASSERT_TRUE(testing::Until([&] { return !ready.empty() || !why.isEmpty(); })) << why.toStdString();
   ASSERT_EQ(ready, std::vector<int32_t>{6}) << why.toStdString();
   const std::shared_ptr<const Bundle> got = records.Get(6);
   ASSERT_NE(got, nullptr);
@@ -74,12 +64,12 @@ TEST(RecordsTest, ReadsAllRecordsOfARankFromItsFile) {
   }
   // A missing file is reported once, and requested again.
   EXPECT_EQ(records.Get(99), nullptr);
-  ASSERT_TRUE(WaitUntil([&] { return !why.isEmpty(); }));
+  ASSERT_TRUE(testing::Until([&] { return !why.isEmpty(); }));
   EXPECT_TRUE(why.contains("rank 99"));
   why.clear();
   fs::remove(moved / "h0.lsd");
   EXPECT_EQ(records.Get(1), nullptr);
-  ASSERT_TRUE(WaitUntil([&] { return !why.isEmpty(); }));
+  ASSERT_TRUE(testing::Until([&] { return !why.isEmpty(); }));
   EXPECT_TRUE(why.contains("h0.lsd")) << why.toStdString();
   fs::remove_all(moved);
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gui/model/safe_text.h"
+#include "gui/model/wrap.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
@@ -28,11 +29,6 @@ What Of(const Document& document, const CellMatrix& matrix, int row, int column)
 
 bool Inside(const CellMatrix& matrix, int row, int column) {
   return row >= 0 && row < matrix.rows && column >= 0 && column < matrix.columns;
-}
-
-// Wraps, so that times in a hostile file cannot overflow.
-int64_t Minus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
 
 QString RankName(const CellMatrix& matrix, int row) {

@@ -106,34 +106,6 @@ absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& 
 
 void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
 
-bool Waits(const WaitClass& wait) { return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE; }
-
-// Collectives and sends are numbered separately, so the sequence number alone does not identify the call.
-bool WaitsIn(const WaitClass& wait, bool collective) {
-  return wait.operation().empty() || collective == !wait.point_to_point();
-}
-
-// Returns the index of the operation (communicator, sequence number) among the rank's operations; -1 if not recorded.
-int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
-  if (row < 0 || row >= document.rank_count()) return -1;
-  const auto memberships = document.MembershipsOf(row);
-  const IndexColumns stored = document.index().columns(static_cast<size_t>(row));
-  const auto of = stored.membership;
-  const auto seqs = stored.seq;
-  const auto kinds = stored.kind;
-  for (size_t m = 0; m < memberships.size() && m < kIndexNoMembership; ++m) {
-    const int64_t wanted = seq - memberships[m].seq_base;
-    if (memberships[m].comm != static_cast<uint32_t>(comm) || wanted < 0 || wanted >= kIndexNoSeq) continue;
-    for (size_t i = of.size(); i-- > 0;) {
-      if (of[i] == m && seqs[i] == static_cast<uint32_t>(wanted) &&
-          ring::IsCollective(static_cast<ring::CallKind>(kinds[i]))) {
-        return static_cast<int64_t>(i);
-      }
-    }
-  }
-  return -1;
-}
-
 // Selects the call that the peers have made and the rank has not.
 bool NextCall(const Document& document, int row, Selection* selection) {
   for (int i = 0; i < document.anomaly_count(); ++i) {
@@ -241,7 +213,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
     int32_t& known = matrix->rank_of_row[static_cast<size_t>(row)];
     if (known < 0) known = rank;
   }
-  if (Stopped(cancel)) return nullptr;
+  if (Cancelled(cancel)) return nullptr;
 
   // Returns the first column after the call with this number.
   auto column_after = [&](int64_t seq) {
@@ -256,7 +228,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
   }
   matrix->cells.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   InTwo(rows, [&](int first, int last) {
-    for (int row = first; row < last && !Stopped(cancel); ++row) {
+    for (int row = first; row < last && !Cancelled(cancel); ++row) {
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const IndexMembership* m = member[static_cast<size_t>(row)];
       if (m == nullptr) {
@@ -277,20 +249,20 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
       // A member without data has no counters, but the analysis may have found that this rank waits for it.
       const int place = document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]);
       const WaitClass* wait = place < 0 ? nullptr : document.WaitOf(place);
-      if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm ||
-          wait->sequence() < matrix->first_seq)
+      if (wait == nullptr || wait->sequence() < matrix->first_seq ||
+          !document.WaitsIn(place, comm, wait->sequence(), true))
         continue;
       const int64_t at = wait->sequence() - matrix->first_seq;
       if (at < columns && in[at] >= static_cast<uint8_t>(IndexCell::kUnknown))
         Raise(&out[at], static_cast<ViewState>(tables[0][1][in[at]]));
     }
   });
-  if (Stopped(cancel)) return nullptr;
+  if (Cancelled(cancel)) return nullptr;
   const auto deviations = Deviations(document);
   if (const auto it = deviations.find(comm); it != deviations.end()) {
     for (const Deviation& deviation : it->second) {
       if (deviation.seq < matrix->first_seq || deviation.seq - matrix->first_seq >= columns) continue;
-      if (Stopped(cancel)) return nullptr;
+      if (Cancelled(cancel)) return nullptr;
       const size_t column = static_cast<size_t>(deviation.seq - matrix->first_seq);
       for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
         if (!deviation.ranks.Contains(matrix->rank_of_row[row])) continue;
@@ -316,7 +288,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
 
   std::vector<Progress> progress(index.comms().size());
   for (const IndexMembership& m : index.memberships()) Count(m, &progress[m.comm]);
-  if (Stopped(cancel)) return nullptr;
+  if (Cancelled(cancel)) return nullptr;
   const auto deviations = Deviations(document);
   matrix->cells.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   const Table& table = OpTable();
@@ -333,7 +305,6 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
                  first = states.size() - shown;
     const uint64_t lost = document.FactsAt(line.row).records_lost();
     const WaitClass* wait = document.WaitOf(line.row);
-    const bool waits = wait != nullptr && Waits(*wait);
     bool behind = false, deviates = false;
     uint64_t lost_of_comms = 0;
     for (const IndexMembership& m : memberships) {
@@ -358,9 +329,9 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
       const int64_t seq = m.seq_base + open.seq;
       // Only the analysis shows whether the peer of a send, or a member without data, has arrived.
       const bool collective = ring::IsCollective(static_cast<ring::CallKind>(open.kind));
-      const bool told = waits && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq &&
-                        WaitsIn(*wait, collective);
-      if (told || (collective && progress[m.comm].least < seq)) cells[op - first] = Byte(StateOf(open.state, true));
+      if (document.WaitsIn(line.row, static_cast<int32_t>(m.comm), seq, collective) ||
+          (collective && progress[m.comm].least < seq))
+        cells[op - first] = Byte(StateOf(open.state, true));
     }
     for (size_t i = 0; i < shown && deviates; ++i) {
       const size_t op = first + i;
@@ -379,7 +350,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
                                                                                        : ViewState::kOutside);
   };
   InTwo(rows, [&](int first, int last) {
-    for (int row = first; row < last && !Stopped(cancel); ++row) {
+    for (int row = first; row < last && !Cancelled(cancel); ++row) {
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const Line& line = lines[static_cast<size_t>(row)];
       if (line.row < 0) {
@@ -389,7 +360,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
       }
     }
   });
-  return Stopped(cancel) ? nullptr : matrix;
+  return Cancelled(cancel) ? nullptr : matrix;
 }
 
 Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, int row, int column) {
@@ -402,7 +373,7 @@ Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, in
   if (matrix.mode == MatrixMode::kCommunicator) {
     selection.comm = matrix.comm;
     selection.seq_first = selection.seq_last = matrix.first_seq + column;
-    selection.record = RecordOf(document, place, matrix.comm, selection.seq_first);
+    selection.record = document.FindCollective(place, matrix.comm, selection.seq_first);
     if (selection.record >= 0) selection.record_rank = rank;
     return selection;
   }
@@ -449,7 +420,7 @@ CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, c
         selection.record < document.OpCount(place)) {
       column = column_of(place, selection.record);
     } else if (place >= 0 && seqs) {
-      column = column_of(place, RecordOf(document, place, selection.comm, selection.seq_first));
+      column = column_of(place, document.FindCollective(place, selection.comm, selection.seq_first));
       const IndexMembership* m = document.MembershipOf(place, selection.comm);
       if (column < 0 && m != nullptr && m->issued >= kNone && m->issued < selection.seq_first)
         column = matrix.columns - 1;

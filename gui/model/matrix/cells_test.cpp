@@ -124,7 +124,7 @@ Bundle RandomJob(std::mt19937* random) {
   job.full_marks = pick(2) == 0;
   const int ranks = static_cast<int>(job.ranks.size());
   for (int faults = pick(3); faults > 0; --faults) {
-    testing::JobRank& rank = job.ranks[static_cast<size_t>(pick(ranks))];
+    lockstep::testing::JobRank& rank = job.ranks[static_cast<size_t>(pick(ranks))];
     const size_t at = static_cast<size_t>(pick(static_cast<int>(rank.program.size())));
     switch (pick(4)) {
       case 0: rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kStall; break;

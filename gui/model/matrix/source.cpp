@@ -73,7 +73,7 @@ void TakeLags(MatrixData* data) {
   for (size_t row = 0; row < data->lag.size(); ++row) {
     const int place = data->document->RowOf(cells.rank_of_row[row]);
     if (place < 0) continue;
-    data->lag[row] = std::max<int64_t>(data->document->FactsAt(place).lag(), 0);
+    data->lag[row] = data->document->FactsAt(place).lag();
     data->most_lag = std::max(data->most_lag, data->lag[row]);
   }
 }
@@ -92,7 +92,7 @@ StateCounts CountStates(const MatrixData& data, int line_first, int line_last, i
   std::array<std::array<uint32_t, 16>, 4> tables{};
   int gathered = 0;
   for (int line = line_first; line <= line_last; ++line) {
-    if (Stopped(cancel)) return counts;
+    if (Cancelled(cancel)) return counts;
     const uint8_t* in = cells.Row(static_cast<int>(data.order.rows[static_cast<size_t>(line)]));
     int c = column_first;
     for (; c + 4 <= column_last + 1; c += 4) {

@@ -28,7 +28,7 @@ struct MatrixData {
     uint32_t done = 0, open = 0, fault = 0;
   };
   std::vector<Column> columns;
-  std::vector<int64_t> lag;  // one entry per row of `cells`; -1 for a rank without data, 0 if its lag is unknown
+  std::vector<int64_t> lag;  // one entry per row of `cells`; negative if unknown
   int64_t most_lag = 0;
   StateCounts counts{};  // of all cells of `order`
 

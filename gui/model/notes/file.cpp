@@ -1,14 +1,16 @@
 #include "gui/model/notes/file.h"
 
-#include <QFile>
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
-#include <QSaveFile>
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/small_file.h"
 
 namespace lockstep::gui {
@@ -92,13 +94,8 @@ absl::StatusOr<Notes> ReadNotes(const std::string& path) {
 }
 
 absl::Status WriteNotes(const std::string& path, const Notes& notes) {
-  const QString name = QString::fromStdString(path);
-  const auto failed = [&](const QString& why) {
-    return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", why.toStdString()));
-  };
   if (notes.marks.empty()) {
-    if (QFile file(name); file.exists() && !file.remove()) return failed(file.errorString());
-    return absl::OkStatus();
+    return unlink(path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus() : FileError("remove", path, errno);
   }
   QJsonArray marks;
   for (const Mark& mark : notes.marks) {
@@ -122,14 +119,11 @@ absl::Status WriteNotes(const std::string& path, const Notes& notes) {
     }
     marks.append(entry);
   }
-  QSaveFile file(name);
-  if (!file.open(QIODevice::WriteOnly)) return failed(file.errorString());
   const QJsonObject object{{"format", "lockstep-notes"}, {"version", kVersion}, {"marks", marks}};
   const QByteArray bytes = QJsonDocument(object).toJson(QJsonDocument::Indented);
-  // If the disk is full, write() may store only the start, and commit() alone would keep that.
-  if (file.write(bytes) != bytes.size() || !file.flush()) return failed("the file could not be written completely");
-  if (!file.commit()) return failed(file.errorString());
-  return absl::OkStatus();
+  AtomicFile file = AtomicFile::Output(path, kUnfinishedPrefix);
+  if (absl::Status status = file.Append(bytes.toStdString()); !status.ok()) return status;
+  return file.Commit();
 }
 
 }  // namespace lockstep::gui

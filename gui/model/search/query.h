@@ -39,7 +39,7 @@ struct QueryHit {
 };
 struct QueryResult {
   Ranks ranks;                 // ranks with a match
-  std::vector<int32_t> comms;  // communicators with a matching name or ID
+  std::vector<int32_t> comms;  // communicators whose name or ID matches all terms about names
   std::vector<QueryHit> hits;  // the first kMostHits, by rank
   int64_t hit_count = 0;       // total number
   bool records = false;        // the query selects operations, so hits are operations; otherwise ranks

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <iterator>
+#include <set>
 
 #include "analyzer/testing/job.h"
 #include "gui/model/search/words.h"
@@ -107,6 +109,22 @@ TEST_F(QueryRunTest, CommunicatorsByName) {
   EXPECT_TRUE(result.ranks.Contains(5));
   ASSERT_FALSE(result.comms.empty());
   EXPECT_EQ(document_->CommName(result.comms[0]), name);
+}
+
+TEST_F(QueryRunTest, ACommunicatorMatchesAllTerms) {
+  const auto comms = [this](const QString& text) {
+    std::set<QString> names;
+    for (const int32_t comm : Run(text).comms) names.insert(document_->CommName(comm));
+    return names;
+  };
+  const std::set<QString> dp = comms("dp");
+  ASSERT_EQ(dp.size(), 4u);
+  const QString last = *dp.rbegin();
+  EXPECT_EQ(comms(last + " dp"), std::set<QString>{last});
+  EXPECT_EQ(comms("dp comm:" + last), std::set<QString>{last});
+  EXPECT_TRUE(comms("tp comm:" + last).empty());
+  EXPECT_EQ(comms("dp -comm:" + last), std::set<QString>(dp.begin(), std::prev(dp.end())));
+  EXPECT_TRUE(comms("-comm:" + last).empty()) << "no term names a communicator";
 }
 
 TEST_F(QueryRunTest, FindsTheSameOperationsAsALinearSearch) {

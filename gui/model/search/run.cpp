@@ -374,7 +374,7 @@ class Row {
 
 void ScanRows(const Prepared& p, int begin, int end, const std::atomic<bool>* cancel, QueryResult* result) {
   std::vector<int32_t> ranks;
-  for (int row = begin; row < end && !Stopped(cancel); ++row) {
+  for (int row = begin; row < end && !Cancelled(cancel); ++row) {
     const int64_t before = result->hit_count;
     Row(p, row).Scan(result, static_cast<size_t>(kMostHits));
     if (result->hit_count > before) ranks.push_back(p.document->RankAt(row));
@@ -418,13 +418,13 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
                        part.hits.begin() + static_cast<std::ptrdiff_t>(std::min(room, part.hits.size())));
   }
   for (int32_t comm = 0; comm < document.comm_count(); ++comm) {
-    bool matches = false;
+    bool named = false, matches = true;
     for (size_t t = 0; t < query.size(); ++t) {
-      if (prepared.comm_matches[t].empty() || query[t].excludes) continue;
-      matches = prepared.comm_matches[t][static_cast<size_t>(comm)];
-      if (query[t].key == Key::kComm && !matches) break;
+      if (prepared.comm_matches[t].empty()) continue;
+      named |= !query[t].excludes;
+      matches &= prepared.comm_matches[t][static_cast<size_t>(comm)] != query[t].excludes;
     }
-    if (matches) result.comms.push_back(comm);
+    if (named && matches) result.comms.push_back(comm);
   }
   result.records = prepared.any_records;
   return result;

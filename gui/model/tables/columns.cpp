@@ -39,7 +39,7 @@ std::shared_ptr<const IncidentColumns> IncidentColumns::Of(const DocumentPtr& do
   // Held during the computation, so that a second request at the same time waits for the same columns.
   std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
   while (!lock.owns_lock()) {
-    if (Stopped(cancel)) return nullptr;
+    if (Cancelled(cancel)) return nullptr;
     lock.try_lock();
     if (!lock.owns_lock()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -61,7 +61,7 @@ bool IncidentColumns::Build(const Document& document, const std::atomic<bool>* c
   for (int row = 0; row < document.rank_count(); ++row)
     marks_[static_cast<size_t>(row)] = MarkOfClass(document, culprits, row);
   BuildComms(document);
-  if (Stopped(cancel) || !BuildInFlight(document, cancel)) return false;
+  if (Cancelled(cancel) || !BuildInFlight(document, cancel)) return false;
   for (size_t c = 0; c < comms_.size(); ++c) {
     CommSummary& comm = comms_[c];
     for (const CommMember& member : Members(static_cast<int32_t>(c)))
@@ -111,7 +111,7 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
   const size_t most = static_cast<size_t>(std::max<int64_t>(4, kMostInFlight / std::max(ranks, 1)));
   std::vector<InFlightOp> found;
   for (int row = 0; row < ranks; ++row) {
-    if (row % 64 == 0 && Stopped(cancel)) return false;
+    if (row % 64 == 0 && Cancelled(cancel)) return false;
     const IndexRank& rank = document.Entry(row);
     const auto memberships = document.MembershipsOf(row);
     found.clear();
@@ -161,7 +161,7 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
     InFlightOp& op = in_flight_[i];
     if (op.comm < 0 || op.seq < 0 || !ring::IsCollective(op.kind)) continue;
     if (op.comm != comm) {
-      if (Stopped(cancel)) return false;
+      if (Cancelled(cancel)) return false;
       comm = op.comm;
       issued.clear();
       texts.clear();
@@ -224,13 +224,6 @@ QString IncidentColumns::WaitsFor(const Document& document, size_t in_flight) co
 QString WaitClassWord(const Document& document, int row) {
   const WaitClass* wait = document.WaitOf(row);
   return wait == nullptr ? QString() : WaitKindName(wait->kind());
-}
-
-bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t seq) {
-  const WaitClass* wait = document.WaitOf(row);
-  // Collectives and sends are numbered separately, so the number alone does not identify the call.
-  return wait != nullptr && (wait->kind() == WaitClass::VICTIM || wait->kind() == WaitClass::IN_CYCLE) &&
-         !wait->point_to_point() && wait->comm() == comm && wait->sequence() == seq && seq >= 0;
 }
 
 QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int32_t comm) {

@@ -83,9 +83,6 @@ class IncidentColumns {
 // "cause", "waits", "in the cycle", "runs", "no data"; empty if unknown.
 QString WaitClassWord(const Document& document, int row);
 
-// Returns whether the analysis found the rank waiting in this collective, even if no member is known to be missing.
-bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t seq);
-
 // "AllReduce #41 of dp", safe to show.
 QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int32_t comm);
 

@@ -91,7 +91,7 @@ class CommRows : public Rows {
   }
   ViewState Mark(int row) const override { return columns().MarkOfComm(row); }
   // Most waits have about the same age, or an unknown age, so rows that the verdict names come first.
-  int Prior(int row) const override {
+  int Priority(int row) const override {
     const bool named = facts().anomalies_size() > 0 && facts().anomalies(0).comm() == row;
     return named ? static_cast<int>(ViewState::kCount) : static_cast<int>(Mark(row));
   }
@@ -100,7 +100,7 @@ class CommRows : public Rows {
     return Selection::Of({}, rows.front(), columns().comms()[static_cast<size_t>(rows.front())].in_flight_seq);
   }
   bool Shows(int row, const Selection& selection) const override { return selection.comm == row; }
-  bool Among(int row, const Ranks& ranks) const override {
+  bool Concerns(int row, const Ranks& ranks) const override {
     const auto members = columns().Members(row);
     return std::any_of(members.begin(), members.end(),
                        [&](const CommMember& member) { return ranks.Contains(document().RankAt(member.row)); });
@@ -163,7 +163,7 @@ class RankRows : public Rows {
     return Selection::Of(Ranks::Of(std::move(ranks)));
   }
   bool Shows(int row, const Selection& selection) const override { return selection.ranks.Contains(RankOf(row)); }
-  bool Among(int row, const Ranks& ranks) const override { return ranks.Contains(RankOf(row)); }
+  bool Concerns(int row, const Ranks& ranks) const override { return ranks.Contains(RankOf(row)); }
   QString note() const override {
     return left_out_ > 0 ? QString("%1 more ranks without data").arg(left_out_) : QString();
   }
@@ -220,7 +220,7 @@ class MismatchRows : public Rows {
            (selection.seq_first < 0 || (!mismatch.point_to_point() && selection.seq_first <= mismatch.sequence() &&
                                         mismatch.sequence() <= selection.seq_last));
   }
-  bool Among(int row, const Ranks& ranks) const override {
+  bool Concerns(int row, const Ranks& ranks) const override {
     for (const CallMismatch::Group& group : facts().mismatches(row).groups()) {
       if (Ranks::Of(group.ranks()).Intersects(ranks)) return true;
     }
@@ -293,7 +293,7 @@ class InFlightRows : public Rows {
       return false;
     return !selection.ranks.empty() || selection.comm >= 0;
   }
-  bool Among(int row, const Ranks& ranks) const override { return ranks.Contains(document().RankAt(At(row).row)); }
+  bool Concerns(int row, const Ranks& ranks) const override { return ranks.Contains(document().RankAt(At(row).row)); }
   QString note() const override {
     const int64_t more = columns().in_flight_total() - count();
     return more > 0 ? QString("%1 newer ones of the same ranks are left out").arg(more) : QString();

@@ -62,7 +62,7 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
     std::vector<Key> keys(order->size());
     for (size_t i = 0; i < keys.size(); ++i) {
       const int row = static_cast<int>((*order)[i]);
-      keys[i] = {rows.Number(row, column), rows.Prior(row), (*order)[i]};
+      keys[i] = {rows.Number(row, column), rows.Priority(row), (*order)[i]};
     }
     std::stable_sort(keys.begin(), keys.end(), [descending](const Key& a, const Key& b) {
       if ((a.number == INT64_MIN) != (b.number == INT64_MIN)) return b.number == INT64_MIN;
@@ -76,7 +76,7 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
   QHash<QString, uint32_t> words;
   std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());  // position of the word, and row
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (i % 1024 == 0 && Stopped(&cancel)) return;
+    if (i % 1024 == 0 && Cancelled(&cancel)) return;
     const QString text = rows.Text(static_cast<int>((*order)[i]), column);
     auto word = words.constFind(text);
     if (word == words.cend()) word = words.insert(text, static_cast<uint32_t>(words.size()));
@@ -150,12 +150,12 @@ void TableModel::Work() {
                columns = columnCount()](const std::atomic<bool>& cancel) mutable -> LatestJob::Finish {
                 if (rows == nullptr) rows = make(document, cancel);
                 document.reset();
-                if (rows == nullptr || Stopped(&cancel)) return {};
+                if (rows == nullptr || Cancelled(&cancel)) return {};
                 const uint32_t count = static_cast<uint32_t>(rows->count());
                 if (haystack == nullptr && !how.words.empty()) {
                   auto made = std::make_shared<Haystack>();
                   for (uint32_t row = 0; row < count; ++row) {
-                    if (row % 256 == 0 && Stopped(&cancel)) return {};
+                    if (row % 256 == 0 && Cancelled(&cancel)) return {};
                     made->first.push_back(made->text.size());
                     for (int column = 0; column < columns; ++column)
                       made->text += rows->Text(static_cast<int>(row), column).toLower().toStdString() + '\t';
@@ -166,14 +166,14 @@ void TableModel::Work() {
                 std::vector<uint32_t> order;
                 order.reserve(count);
                 for (uint32_t row = 0; row < count; ++row) {
-                  if (how.limited && !rows->Among(static_cast<int>(row), how.among)) continue;
+                  if (how.limited && !rows->Concerns(static_cast<int>(row), how.among)) continue;
                   if (std::all_of(how.words.begin(), how.words.end(),
                                   [&](const auto& word) { return haystack->Has(row, word.second) != word.first; }))
                     order.push_back(row);
                 }
-                if (Stopped(&cancel)) return {};
+                if (Cancelled(&cancel)) return {};
                 Sort(*rows, how.column, how.number, how.descending, cancel, &order);
-                if (Stopped(&cancel)) return {};
+                if (Cancelled(&cancel)) return {};
                 return [this, rows = std::move(rows), haystack = std::move(haystack), order = std::move(order)] {
                   Take(rows, haystack, order);
                   Q_EMIT Settled();

@@ -35,11 +35,11 @@ class TableRows {
   // The state that marks the first column; kOutside for none.
   virtual ViewState Mark(int row) const = 0;
   // Among rows with equal values, the higher priority comes first in both sort orders.
-  virtual int Prior(int row) const { return (void)row, 0; }
+  virtual int Priority(int row) const { return (void)row, 0; }
   virtual Selection Select(std::span<const int> rows) const = 0;
   virtual bool Shows(int row, const Selection& selection) const = 0;
-  virtual bool Among(int row, const Ranks& ranks) const = 0;  // whether the row concerns one of these ranks
-  virtual QString note() const { return {}; }                 // describes what the table omits
+  virtual bool Concerns(int row, const Ranks& ranks) const = 0;
+  virtual QString note() const { return {}; }  // describes what the table omits
 };
 
 // Rows in the order of the last sort. A `source` number is a row of TableRows. Used on the GUI thread.

@@ -14,9 +14,7 @@
 namespace lockstep::gui {
 namespace {
 
-bool Settles(const TableModel& model) {
-  return testing::Until([&] { return model.Idle(); });
-}
+using testing::Settles;
 
 QString Cell(const TableModel& model, int row, int column) { return model.index(row, column).data().toString(); }
 

@@ -27,10 +27,11 @@ void StackModel::SetDocument(DocumentPtr document) {
   parents_.clear();
   row_.clear();
   ranks_.clear();
-  odd_.clear();
+  exceptional_.clear();
   children_.assign(1, {});
   total_ = 0;
   culprit_ = -1;
+  verdict_names_ = false;
   if (document_ != nullptr) {
     const auto& stacks = document_->facts().stacks();
     const int n = stacks.size();
@@ -52,26 +53,26 @@ void StackModel::SetDocument(DocumentPtr document) {
       const auto& ranks = document_->verdict().findings(0).culprit_ranks();
       named = Ranks::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
     }
-    odd_.assign(static_cast<size_t>(n), false);
-    bool any = false;
+    exceptional_.assign(static_cast<size_t>(n), false);
     for (int i = 0; i < n && !named.empty(); ++i) {
       const bool all = named.ContainsAll(RanksOf(i));
-      odd_[static_cast<size_t>(i)] = all;
-      any |= all;
+      exceptional_[static_cast<size_t>(i)] = all;
+      verdict_names_ |= all;
     }
     for (std::vector<int>& siblings : children_) {
       std::stable_sort(siblings.begin(), siblings.end(), [&](int a, int b) {
-        return Odd(a) != Odd(b) ? Odd(a) : ranks_[static_cast<size_t>(a)] < ranks_[static_cast<size_t>(b)];
+        return Exceptional(a) != Exceptional(b) ? Exceptional(a)
+                                                : ranks_[static_cast<size_t>(a)] < ranks_[static_cast<size_t>(b)];
       });
       int64_t of_parent = 0;
       for (const int child : siblings) of_parent += ranks_[static_cast<size_t>(child)];
       for (size_t k = 0; k < siblings.size(); ++k) {
         const int64_t ranks = ranks_[static_cast<size_t>(siblings[k])];
         row_[static_cast<size_t>(siblings[k])] = static_cast<int>(k);
-        if (any) continue;
-        odd_[static_cast<size_t>(siblings[k])] = siblings.size() > 1 && ranks * 4 <= of_parent &&
-                                                 ranks == ranks_[static_cast<size_t>(siblings[0])] &&
-                                                 ranks < ranks_[static_cast<size_t>(siblings.back())];
+        if (verdict_names_) continue;
+        exceptional_[static_cast<size_t>(siblings[k])] = siblings.size() > 1 && ranks * 4 <= of_parent &&
+                                                         ranks == ranks_[static_cast<size_t>(siblings[0])] &&
+                                                         ranks < ranks_[static_cast<size_t>(siblings.back())];
       }
     }
     // Prefers Python frames to the interpreter's native frames.
@@ -137,7 +138,7 @@ QString StackModel::NodeText(int node) const {
   if (node < 0 || node >= node_count()) return {};
   QStringList lines = {FrameOf(node), KindName(KindOf(node)) + " frame",
                        QString("%L1 of %L2 ranks: %3").arg(RanksIn(node)).arg(total_).arg(RankList(RanksOf(node)))};
-  if (Odd(node)) lines << (culprit_ >= 0 ? "named by the verdict" : "a few ranks differ from the others here");
+  if (Exceptional(node)) lines << (verdict_names_ ? "named by the verdict" : "a few ranks differ from the others here");
   if (ChildrenOf(node).empty()) lines << "innermost frame";
   return lines.join('\n');
 }
@@ -151,7 +152,7 @@ QString StackModel::Text() const {
     const auto n = static_cast<size_t>(node);
     depth[n] = parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1;
     lines << QString("%1%2%3  [%L4: %5]")
-                 .arg(QString(depth[n], ' '), Odd(node) ? "* " : "", FrameOf(node))
+                 .arg(QString(depth[n], ' '), Exceptional(node) ? "* " : "", FrameOf(node))
                  .arg(RanksIn(node))
                  .arg(RankList(RanksOf(node)));
   }
@@ -221,7 +222,7 @@ QVariant StackModel::data(const QModelIndex& index, int role) const {
   const double share = total_ == 0 ? 0 : 100.0 * static_cast<double>(RanksIn(node)) / static_cast<double>(total_);
   if (role == Qt::DisplayRole) {
     switch (index.column()) {
-      case kFrame: return (Odd(node) ? QString::fromUtf8("\u25c6 ") : QString()) + FrameOf(node);
+      case kFrame: return (Exceptional(node) ? QString::fromUtf8("\u25c6 ") : QString()) + FrameOf(node);
       case kKind: return KindName(KindOf(node));
       case kRanks: return QString("%L1").arg(RanksIn(node));
       case kShare:
@@ -250,7 +251,7 @@ QVariant StackModel::headerData(int section, Qt::Orientation orientation, int ro
   }
 }
 
-constexpr double kOddWidth = 15;  // minimum width of an exceptional box, in units of `least`
+constexpr double kExceptionalWidth = 15;  // minimum width of an exceptional box, in units of `least`
 
 Icicle LayOutIcicle(const StackModel& model, int root, double width, double least) {
   Icicle out;
@@ -263,11 +264,13 @@ Icicle LayOutIcicle(const StackModel& model, int root, double width, double leas
     of = std::max(of, sum);
     // An exceptional node gets space for the names of its frames, but all such nodes get at most half of the room.
     std::vector<double> floors(nodes.size(), std::min(least, room / static_cast<double>(nodes.size())));
-    const auto odd = std::count_if(nodes.begin(), nodes.end(), [&](int node) { return model.Odd(node); });
+    const auto exceptional =
+        std::count_if(nodes.begin(), nodes.end(), [&](int node) { return model.Exceptional(node); });
     double later = 0;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      if (model.Odd(nodes[i]))
-        floors[i] = std::max(floors[i], std::min(least * kOddWidth, room / 2 / static_cast<double>(odd)));
+      if (model.Exceptional(nodes[i]))
+        floors[i] =
+            std::max(floors[i], std::min(least * kExceptionalWidth, room / 2 / static_cast<double>(exceptional)));
       later += floors[i];
     }
     // Siblings below the minimum take their width from the siblings after them.

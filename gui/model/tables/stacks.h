@@ -38,7 +38,7 @@ class StackModel : public QAbstractItemModel {
   StackFrame::Kind KindOf(int node) const;
   // Returns whether users should see the node first: all of its ranks are culprits of the first finding. If there is no
   // such node, these are the nodes with the fewest ranks among their siblings, at most a quarter of all.
-  bool Odd(int node) const { return odd_[static_cast<size_t>(node)]; }
+  bool Exceptional(int node) const { return exceptional_[static_cast<size_t>(node)]; }
   // Returns the innermost frame of the first culprit of the first finding; -1 if there is no culprit or no stack of it.
   int culprit() const { return culprit_; }
   // Returns the deepest node that all these ranks share; -1 if there is none.
@@ -69,9 +69,10 @@ class StackModel : public QAbstractItemModel {
   DocumentPtr document_;
   std::vector<int> parents_, row_;
   std::vector<int64_t> ranks_;
-  std::vector<bool> odd_;
+  std::vector<bool> exceptional_;
   std::vector<std::vector<int>> children_;  // [0] for the roots, then one entry per node
   int culprit_ = -1;
+  bool verdict_names_ = false;  // exceptional nodes are the culprits'
   int64_t total_ = 0;
 };
 

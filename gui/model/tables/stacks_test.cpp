@@ -30,7 +30,7 @@ DocumentPtr Made(const ViewFacts& facts) {
   return testing::OpenWith(bundle, facts);
 }
 
-ViewFacts OddOne() {
+ViewFacts OneExceptional() {
   ViewFacts facts;
   AddNode(&facts, -1, "main  train.py:1", {{0, 1023}}, StackFrame::PYTHON);
   AddNode(&facts, 0, "step  train.py:40", {{0, 1022}}, StackFrame::PYTHON);
@@ -43,13 +43,13 @@ ViewFacts OddOne() {
 TEST(StackModelTest, TheRareStackComesFirstAndIsMarked) {
   StackModel model;
   QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
-  model.SetDocument(Made(OddOne()));
+  model.SetDocument(Made(OneExceptional()));
   EXPECT_EQ(model.rowCount(), 1);
   const QModelIndex root = model.index(0, 0);
   ASSERT_EQ(model.rowCount(root), 2);
   EXPECT_EQ(model.NodeOf(model.index(0, 0, root)), 2);
-  EXPECT_TRUE(model.Odd(2));
-  EXPECT_FALSE(model.Odd(1));
+  EXPECT_TRUE(model.Exceptional(2));
+  EXPECT_FALSE(model.Exceptional(1));
   EXPECT_TRUE(model.index(0, 0, root).data().toString().contains("save  ckpt.py:8"));
   EXPECT_EQ(model.index(0, StackModel::kWhich, root).data().toString(), "1023");
   EXPECT_EQ(model.index(0, StackModel::kKind, model.index(0, 0, root)).data().toString(), "kernel");
@@ -61,32 +61,42 @@ TEST(StackModelTest, TheRareStackComesFirstAndIsMarked) {
   EXPECT_LE(model.NodeText(2).count('\n'), 5);
   model.SetDocument(nullptr);
   EXPECT_EQ(model.rowCount(), 0);
-  model.SetDocument(Made(OddOne()));
+  model.SetDocument(Made(OneExceptional()));
   EXPECT_EQ(model.node_count(), 5);
 }
 
 TEST(StackModelTest, RanksInTheVerdictComeBeforeRareStacks) {
-  ViewFacts facts = OddOne();
+  ViewFacts facts = OneExceptional();
   AddNode(&facts, 1, "load  data.py:8", {{100, 131}}, StackFrame::PYTHON);
   AddNode(&facts, -1, "poll", {{100, 131}});
   StackModel model;
   model.SetDocument(Made(facts));
   EXPECT_EQ(model.culprit(), -1);
-  EXPECT_TRUE(model.Odd(6)) << "a few ranks among many";
+  EXPECT_TRUE(model.Exceptional(6)) << "a few ranks among many";
   Finding* finding = facts.mutable_verdict()->add_findings();
   for (int rank = 100; rank <= 131; ++rank) finding->add_culprit_ranks(rank);
   model.SetDocument(Made(facts));
-  EXPECT_TRUE(model.Odd(5));
-  EXPECT_TRUE(model.Odd(6));
-  EXPECT_FALSE(model.Odd(2)) << "the verdict does not name this rank";
+  EXPECT_TRUE(model.Exceptional(5));
+  EXPECT_TRUE(model.Exceptional(6));
+  EXPECT_FALSE(model.Exceptional(2)) << "the verdict does not name this rank";
   EXPECT_EQ(model.NodeOf(model.index(0, 0)), 6);
   EXPECT_EQ(model.culprit(), 5) << "must be the program's own frame";
   EXPECT_TRUE(model.NodeText(5).contains("named by the verdict"));
 }
 
+TEST(StackModelTest, ARareStackOfOtherRanksIsNotNamedByTheVerdict) {
+  ViewFacts facts = OneExceptional();
+  facts.mutable_verdict()->add_findings()->add_culprit_ranks(7);
+  StackModel model;
+  model.SetDocument(Made(facts));
+  ASSERT_TRUE(model.Exceptional(2));
+  EXPECT_FALSE(model.NodeText(2).contains("named by the verdict"));
+  EXPECT_TRUE(model.NodeText(2).contains("a few ranks differ from the others here"));
+}
+
 TEST(StackModelTest, ThePictureNeverLosesOneRankOfMany) {
   StackModel model;
-  model.SetDocument(Made(OddOne()));
+  model.SetDocument(Made(OneExceptional()));
   const Icicle icicle = LayOutIcicle(model, -1, 800, 20);
   EXPECT_EQ(icicle.levels, 3);
   ASSERT_EQ(icicle.boxes.size(), 5u);

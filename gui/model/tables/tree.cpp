@@ -131,7 +131,7 @@ void IncidentTree::Work() {
                   made->rows.resize(ranks);
                   for (size_t row = 0; row < ranks; ++row)
                     made->rows[next[static_cast<size_t>(made->host_of[row])]++] = static_cast<int32_t>(row);
-                  if (Stopped(&cancel)) return {};
+                  if (Cancelled(&cancel)) return {};
                   std::vector<std::pair<QString, int32_t>> comms;
                   comms.reserve(static_cast<size_t>(document->comm_count()));
                   for (int32_t c = 0; c < document->comm_count(); ++c)
@@ -158,7 +158,7 @@ void IncidentTree::Work() {
                   if (by_rank && rows.size() != nodes->RowsOf(host).size()) shown->rows[host] = std::move(rows);
                 }
                 for (const int32_t comm : nodes->comms) {
-                  if (Stopped(&cancel)) return {};
+                  if (Cancelled(&cancel)) return {};
                   if (!words.names.empty() && !words.MatchName(document->CommName(comm))) continue;
                   std::vector<int32_t> members;
                   const IndexComm& entry = document->CommEntry(comm);

@@ -9,9 +9,7 @@
 namespace lockstep::gui {
 namespace {
 
-bool Settles(const IncidentTree& model) {
-  return testing::Until([&] { return model.Idle(); });
-}
+using testing::Settles;
 
 void FetchAll(IncidentTree* model, const QModelIndex& parent, int* nodes) {
   if (model->canFetchMore(parent)) model->fetchMore(parent);

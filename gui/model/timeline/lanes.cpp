@@ -1,6 +1,7 @@
 #include "gui/model/timeline/lanes.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -80,10 +81,9 @@ TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice
         out.lanes.push_back(lane);
       }
       // Adds a lane for GPU work on streams that the source does not name.
-      bool nameless = facts.streams_size() == 0;
       const absl::Span<const uint8_t> streams = document.index().columns(static_cast<size_t>(keys[i].row)).stream;
-      for (size_t k = 0; k < streams.size() && k < 256 && !nameless; ++k) nameless = streams[k] == kIndexNoStream;
-      if (nameless) {
+      if (facts.streams_size() == 0 ||
+          (!streams.empty() && std::memchr(streams.data(), kIndexNoStream, streams.size()) != nullptr)) {
         lane.filter.stream = kIndexNoStream;
         out.lanes.push_back(lane);
       }

@@ -47,7 +47,7 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
   for (int row = 0; row < out->rows && out->exact; ++row) {
     int from = 0, to = 0;
     lanes_of(row, &from, &to);
-    if (Stopped(cancel)) return nullptr;
+    if (Cancelled(cancel)) return nullptr;
     for (int i = from; i < to && out->exact; ++i) {
       const TimelineLane& lane = lanes.lanes[static_cast<size_t>(i)];
       for (uint32_t k = 0; k < lane.count && out->exact; ++k) {
@@ -78,7 +78,7 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
                       out->looks.data() + static_cast<size_t>(row) * static_cast<size_t>(request.width));
       i = next;
     }
-    if (Stopped(cancel)) return nullptr;
+    if (Cancelled(cancel)) return nullptr;
   }
   return out;
 }

@@ -165,7 +165,7 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
       }
       last = std::max(
           last, Add(Add(rank.base_ns, int64_t{latest} * 1000), d.FactsAt(static_cast<int>(row)).clock_offset_ns()));
-      if (Stopped(cancel)) return nullptr;
+      if (Cancelled(cancel)) return nullptr;
     }
   }
   last = LastTaken(d, last);
@@ -208,7 +208,7 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
       if (i % kBlock == 0) {
         block.begin = INT64_MAX;
         block.end = INT64_MIN;
-        if (Stopped(cancel)) return;
+        if (Cancelled(cancel)) return;
       }
       TimelinePiece pieces[3];
       const int n = t->PiecesOf(r, index.op(row, rank.first_op + i), pieces);
@@ -226,9 +226,9 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
   };
   constexpr size_t kChunk = 64;
   Parallel((rows + kChunk - 1) / kChunk, [&](size_t chunk, size_t) {
-    for (size_t row = chunk * kChunk; row < std::min(rows, (chunk + 1) * kChunk) && !Stopped(cancel); ++row) one(row);
+    for (size_t row = chunk * kChunk; row < std::min(rows, (chunk + 1) * kChunk) && !Cancelled(cancel); ++row) one(row);
   });
-  if (Stopped(cancel)) return nullptr;
+  if (Cancelled(cancel)) return nullptr;
   return out;
 }
 
@@ -354,33 +354,6 @@ TimelineHit Timeline::HitAt(int row, LaneFilter filter, double at, double near) 
     nearest = distance;
   }
   return best;
-}
-
-int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const {
-  const auto r = static_cast<size_t>(row);
-  const IndexReader& index = document_->index();
-  const IndexRank& rank = index.ranks()[r];
-  // Compares the stored membership and number, so no other column needs to be read.
-  uint32_t place = 0;
-  while (place < rank.memberships &&
-         index.memberships()[rank.first_membership + place].comm != static_cast<uint32_t>(comm))
-    ++place;
-  if (comm < 0 || place >= rank.memberships || place >= kIndexNoMembership) return -1;
-  const int64_t number = seq - index.memberships()[rank.first_membership + place].seq_base;
-  if (seq < 0 || number < 0 || number >= kIndexNoSeq) return -1;
-  const IndexColumns columns = index.columns(r);
-  for (int64_t i = static_cast<int64_t>(rank.ops) - 1; i >= 0; --i) {
-    if (--*budget < 0) return -2;
-    const auto k = static_cast<size_t>(i);
-    if (columns.membership[k] != place || columns.seq[k] != static_cast<uint32_t>(number)) continue;
-    const auto found = static_cast<ring::CallKind>(columns.kind[k]);
-    if (kind == ring::CallKind::kNone ? ring::IsPointToPoint(found) : found != kind) continue;
-    if (kind != ring::CallKind::kNone && columns.peer[k] != kIndexNoPeer &&
-        columns.peer[k] != static_cast<uint32_t>(peer) + 1)
-      continue;
-    return i;
-  }
-  return -1;
 }
 
 namespace {

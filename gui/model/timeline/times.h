@@ -85,10 +85,6 @@ class Timeline {
                                   int64_t* budget) const;
   // Returns the worst piece at `at`, otherwise the worst within `near` nanoseconds; its row is -1 if there is none.
   TimelineHit HitAt(int row, LaneFilter filter, double at, double near) const;
-  // Returns the newest operation of the row with this number on this communicator; -1 if there is none. If `kind` is
-  // kNone, any collective matches, otherwise a call of this kind with `peer` or an unknown peer. Subtracts the
-  // operations read from *budget; returns -2 if the budget is too small.
-  int64_t FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const;
 
  private:
   struct Block {

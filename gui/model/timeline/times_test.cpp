@@ -172,15 +172,17 @@ TEST(TimelineTest, UnmeasuredTimesAreNotDrawnAsMeasured) {
   EXPECT_EQ(p[0].end, t->span_ns()) << "still open when the data was taken, which is the end here";
 }
 
-TEST(TimelineTest, FindsOperationsAndHits) {
+TEST(TimelineTest, FindsOperationsAndPieces) {
   const DocumentPtr d = Open(RandomBundle(4, 2, 300));
   const auto t = Timeline::Build(d);
   int64_t budget = 1000;
-  EXPECT_EQ(t->FindOp(1, 0, 77, ring::CallKind::kNone, -1, &budget), 76);
-  EXPECT_EQ(t->FindOp(1, 0, 7777, ring::CallKind::kNone, -1, &budget), -1);
-  EXPECT_EQ(t->FindOp(1, 5, 77, ring::CallKind::kNone, -1, &budget), -1);
+  EXPECT_EQ(d->FindOp(1, 0, 77, ring::CallKind::kNone, -1, &budget), 76);
+  EXPECT_EQ(d->FindOp(1, 0, 7777, ring::CallKind::kNone, -1, &budget), -1);
+  EXPECT_EQ(d->FindOp(1, 5, 77, ring::CallKind::kNone, -1, &budget), -1);
+  EXPECT_EQ(d->FindCollective(1, 0, 77), 76);
+  EXPECT_EQ(d->FindCollective(-1, 0, 77), -1);
   budget = 3;
-  EXPECT_EQ(t->FindOp(1, 0, 1, ring::CallKind::kNone, -1, &budget), -2);
+  EXPECT_EQ(d->FindOp(1, 0, 1, ring::CallKind::kNone, -1, &budget), -2);
   const IndexOp op = d->OpAt(0, 150);
   const TimelineHit hit = t->HitAt(0, {}, static_cast<double>(t->At(0, op.enter_ns)) + 100, 50);
   EXPECT_EQ(hit.row, 0);
@@ -240,6 +242,15 @@ TEST(TimelineTest, LanesByHostRankAndStream) {
       << "peers must be found, too";
   const Ranks filtered = Ranks::Between(8, 10);
   EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kAll, selection, &filtered).lanes.size(), 3u);
+}
+
+TEST(TimelineTest, LateWorkOnAnUnnamedStreamHasALane) {
+  Bundle bundle = RandomBundle(8, 2, 300);
+  bundle.ranks[1].ops[290].stream = kNoIndex;
+  const TimelineLanes lanes = OrderLanes(*Open(bundle), LaneDetail::kStreams, LaneChoice::kAll, {}, nullptr);
+  ASSERT_EQ(lanes.lanes.size(), 7u) << "calls and two streams each, and one more";
+  EXPECT_EQ(lanes.RowOf(6), 1);
+  EXPECT_EQ(lanes.lanes[6].filter.stream, kIndexNoStream);
 }
 
 TEST(TimelineTest, TicksAreRound) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <QElapsedTimer>
 #include <QTest>
 
 #include "gui/model/answer/details.h"
@@ -19,14 +18,11 @@ struct Shown {
     view.resize(420, 760);
     view.show();
     view.SetDocument(document);
-    EXPECT_TRUE(Settles());
-  }
-  bool Settles() {
-    return testing::Until([this] { return view.Idle(); });
+    EXPECT_TRUE(testing::Settles(view));
   }
   QString After(Selection selection) {
     navigator.Select(std::move(selection));
-    EXPECT_TRUE(Settles());
+    EXPECT_TRUE(testing::Settles(view));
     return page->toPlainText();
   }
   Navigator navigator;

@@ -7,6 +7,7 @@
 
 #include "gui/model/matrix/cell_text.h"
 #include "gui/model/safe_text.h"
+#include "gui/model/wrap.h"
 
 namespace lockstep::gui {
 namespace {
@@ -18,8 +19,6 @@ LineBox Cut(const MatrixData& data, LineBox box) {
   box.column_last = std::min(box.column_last, data.cells->columns - 1);
   return box;
 }
-
-int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 
 // The text is computed on a worker thread, the selection on the GUI thread.
 constexpr int kMeasuredLines = 256, kSelectedLines = 16;
@@ -69,7 +68,7 @@ QString MeasureText(const MatrixData& data, const LineBox& wanted, const std::at
   if (!states.isEmpty()) text += ": " + states.join(", ");
   int64_t begin = 0, end = 0;
   if (TimesOfBox(data, box, kMeasuredLines, &begin, &end)) {
-    text += "; " + Duration(static_cast<int64_t>(static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)));
+    text += "; " + Duration(Minus(end, begin));
   }
   return text;
 }

@@ -95,7 +95,7 @@ struct MatrixView::Impl {
 
   std::optional<Cell> CellAt(const QPoint& at) const { return MatrixCellAt(layout, scene, at); }
   Cell NearestCell(const QPoint& at) const { return NearestMatrixCell(layout, scene, at); }
-  std::optional<Cell> WorstAt(const QPoint& at) const { return WorstMatrixCell(layout, scene, at); }
+  std::optional<Cell> WorstCellAt(const QPoint& at) const { return WorstMatrixCell(layout, scene, at); }
   int RowOf(int line) const { return static_cast<int>(data()->order.rows[static_cast<size_t>(line)]); }
 
   void TakeSelection() {
@@ -547,7 +547,7 @@ void MatrixView::mouseMoveEvent(QMouseEvent* event) {
   switch (d.drag) {
     case Impl::Drag::kNone: {
       QString text;
-      if (const std::optional<Cell> cell = d.WorstAt(at); cell.has_value()) {
+      if (const std::optional<Cell> cell = d.WorstCellAt(at); cell.has_value()) {
         text = CellLines(*d.data()->document, *d.data()->cells, d.RowOf(cell->line), cell->column)
                    .mid(0, 3)
                    .join(QString::fromUtf8("  \u00b7  "));
@@ -591,7 +591,7 @@ void MatrixView::mouseReleaseEvent(QMouseEvent* event) {
     return d.SelectArea();
   }
   d.ForgetArea();
-  const std::optional<Cell> cell = d.WorstAt(event->pos());
+  const std::optional<Cell> cell = d.WorstCellAt(event->pos());
   if (!cell.has_value()) return;
   MoveCursor(*cell);
   d.SelectCell(*cell);
@@ -600,7 +600,7 @@ void MatrixView::mouseReleaseEvent(QMouseEvent* event) {
 void MatrixView::mouseDoubleClickEvent(QMouseEvent* event) {
   Impl& d = *impl_;
   if (event->button() != Qt::LeftButton) return;
-  if (const std::optional<Cell> cell = d.WorstAt(event->pos()); cell.has_value()) d.ShowColumn(*cell);
+  if (const std::optional<Cell> cell = d.WorstCellAt(event->pos()); cell.has_value()) d.ShowColumn(*cell);
 }
 
 bool MatrixView::event(QEvent* event) {

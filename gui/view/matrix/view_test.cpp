@@ -5,12 +5,13 @@
 
 #include <QAccessible>
 #include <QApplication>
-#include <QElapsedTimer>
 #include <QHelpEvent>
 #include <QTest>
 #include <QWheelEvent>
 
 #include "analyzer/testing/job.h"
+#include "gui/testing/facts.h"
+#include "gui/testing/until.h"
 #include "gui/view/matrix/legend.h"
 
 namespace lockstep::gui {
@@ -27,19 +28,6 @@ DocumentPtr AStall() {
   return document.ok() ? *document : nullptr;
 }
 
-bool Settle(const View& view) {
-  QElapsedTimer timer;
-  timer.start();
-  do {
-    QCoreApplication::processEvents(QEventLoop::AllEvents, 10);
-    if (view.Idle()) {
-      QCoreApplication::processEvents();
-      if (view.Idle()) return true;
-    }
-  } while (timer.elapsed() < 20000);
-  return false;
-}
-
 class MatrixViewTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -47,12 +35,12 @@ class MatrixViewTest : public ::testing::Test {
     view_.resize(1000, 640);
     view_.show();
     view_.SetDocument(document_);
-    ASSERT_TRUE(Settle(view_));
+    ASSERT_TRUE(testing::Settles(view_));
     ASSERT_NE(view_.data(), nullptr);
   }
   void Key(Qt::Key key, Qt::KeyboardModifiers modifiers = Qt::NoModifier) {
     QTest::keyClick(&view_, key, modifiers);
-    ASSERT_TRUE(Settle(view_));
+    ASSERT_TRUE(testing::Settles(view_));
   }
   void Wheel(const QPoint& at, int steps, Qt::KeyboardModifiers modifiers = Qt::NoModifier) {
     QWheelEvent event(at, view_.mapToGlobal(at), QPoint(), QPoint(0, 120 * steps), Qt::NoButton, modifiers,
@@ -77,7 +65,7 @@ TEST_F(MatrixViewTest, AFindingIsShownInItsCommunicator) {
   EXPECT_EQ(view_.data()->cells->mode, MatrixMode::kJob);
   const Selection culprit = document_->AnomalyAt(0);
   navigator_.Select(culprit);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(navigator_.place().matrix_mode, MatrixMode::kCommunicator);
   EXPECT_EQ(view_.data()->cells->comm, culprit.comm);
   const MatrixView::Cell cell = CellOf(culprit);
@@ -93,7 +81,7 @@ TEST_F(MatrixViewTest, AFindingIsShownInItsCommunicator) {
   EXPECT_GT(pixels, 20);
   // Going back undoes the step together with its consequences.
   navigator_.Back();
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data()->cells->mode, MatrixMode::kJob);
   EXPECT_TRUE(navigator_.selection().empty());
 }
@@ -101,7 +89,7 @@ TEST_F(MatrixViewTest, AFindingIsShownInItsCommunicator) {
 TEST_F(MatrixViewTest, AClickSelectsTheCell) {
   const MatrixView::Cell cell{3, view_.data()->cells->columns - 5};
   QTest::mouseClick(&view_, Qt::LeftButton, Qt::NoModifier, view_.CentreOf(cell));
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(navigator_.selection(), SelectionOfCell(*document_, *view_.data()->cells, 3, cell.column));
   EXPECT_GE(navigator_.selection().record, 0);
   EXPECT_EQ(view_.data()->cells->mode, MatrixMode::kJob) << "a click must not change the mode";
@@ -153,7 +141,7 @@ TEST_F(MatrixViewTest, TheWheelZoomsAndPans) {
   EXPECT_TRUE(view_.transform().x.fits() && view_.transform().y.fits());
   EXPECT_EQ(navigator_.place().matrix, Viewport());
   navigator_.Back();
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(navigator_.place().matrix, Viewport()) << "several small steps must be undone as one";
 }
 
@@ -163,10 +151,10 @@ TEST_F(MatrixViewTest, DraggingMeasuresSelectsAndZooms) {
   QTest::mouseMove(&view_, view_.CentreOf({4, 45}));
   QTest::mouseMove(&view_, view_.CentreOf(to));
   ASSERT_TRUE(view_.area().has_value());
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_TRUE(navigator_.selection().empty()) << "must not select before the button is released";
   QTest::mouseRelease(&view_, Qt::LeftButton, Qt::NoModifier, view_.CentreOf(to));
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(navigator_.selection().ranks, Ranks::Between(2, 6));
   EXPECT_GT(navigator_.selection().time_end, navigator_.selection().time_begin);
   EXPECT_EQ(*view_.area(), (LineBox{2, 6, 30, 60}));
@@ -204,14 +192,14 @@ TEST_F(MatrixViewTest, GroupsAndPinsFollowTheNavigator) {
   Place place = navigator_.place();
   place.grouping = RowGrouping::kHost;
   navigator_.Go(place);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data()->order.groups.size(), 4u);
   EXPECT_EQ(view_.data()->order.groups[1].name, "node1");
   view_.MoveCursor({9, 0});
   place.grouping = RowGrouping::kRank;
   place.pinned = Ranks::Between(9, 9);
   navigator_.Go(place);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data()->order.pinned, 1);
   EXPECT_EQ(view_.data()->order.rows[0], 9u);
   EXPECT_EQ(view_.cursor()->line, 0) << "the cursor must stay on its rank";
@@ -223,7 +211,7 @@ TEST_F(MatrixViewTest, AllRanksMayBePinned) {
   Place place = navigator_.place();
   place.pinned = Ranks::Between(0, INT32_MAX);
   navigator_.Go(place);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data()->order.pinned, view_.data()->order.lines());
   view_.grab();
   const QPoint nowhere(view_.width() / 2, view_.height() - 40), axis(20, view_.height() - 40);
@@ -246,7 +234,7 @@ TEST_F(MatrixViewTest, ADoubleClickShowsTheCollective) {
   const int32_t comm = SelectionOfCell(*document_, *view_.data()->cells, 5, cell.column).comm;
   ASSERT_GE(comm, 0);
   QTest::mouseDClick(&view_, Qt::LeftButton, Qt::NoModifier, view_.CentreOf(cell));
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data()->cells->mode, MatrixMode::kCommunicator);
   EXPECT_EQ(view_.data()->cells->comm, comm);
   EXPECT_EQ(navigator_.selection().comm, comm);
@@ -257,14 +245,14 @@ TEST_F(MatrixViewTest, FiltersLeaveRowsOut) {
   place.filters = {"rank:2-4"};
   place.filtered = Ranks::Between(2, 4);
   navigator_.Go(place);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data()->order.rows, (std::vector<uint32_t>{2, 3, 4}));
   const QString csv = view_.Csv();
   EXPECT_EQ(csv.count('\n'), 4);
   EXPECT_TRUE(csv.section('\n', 1, 1).startsWith("2,node0,")) << csv.toStdString();
   place.filtered = {};
   navigator_.Go(place);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data()->order.lines(), 0);
   view_.grab();
   for (const Qt::Key key : {Qt::Key_Down, Qt::Key_Return}) Key(key);
@@ -278,7 +266,7 @@ TEST_F(MatrixViewTest, TheCursorIsAnnouncedToScreenReaders) {
   QAccessibleInterface* interface = QAccessible::queryAccessibleInterface(&view_);
   ASSERT_NE(interface, nullptr);
   navigator_.Select(document_->AnomalyAt(0));
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   const QString expected = QString("rank 5, sequence number %1, never enqueued").arg(document_->AnomalyAt(0).seq_first);
   EXPECT_EQ(interface->text(QAccessible::Value), expected);
   EXPECT_EQ(interface->text(QAccessible::Name), "Matrix");
@@ -286,7 +274,7 @@ TEST_F(MatrixViewTest, TheCursorIsAnnouncedToScreenReaders) {
   Place place = navigator_.place();
   place.matrix_mode = MatrixMode::kJob;
   navigator_.Go(place);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   view_.MoveCursor({3, view_.data()->cells->columns - 2});
   EXPECT_TRUE(interface->text(QAccessible::Value).contains(", last call, "))
       << interface->text(QAccessible::Value).toStdString();
@@ -303,7 +291,7 @@ TEST_F(MatrixViewTest, TheOldPictureStaysUntilTheNewOneIsReady) {
   view_.grab();
   Wheel(view_.rect().center(), 5, Qt::ControlModifier);
   EXPECT_EQ(navigator_.place().matrix, Viewport()) << "the wheel must do nothing on an outdated picture";
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data()->cells->comm, 1);
 }
 
@@ -313,7 +301,7 @@ TEST_F(MatrixViewTest, PaintsEveryDocumentAndNone) {
   EXPECT_TRUE(view_.Paint(&painter, image.size()));
   painter.end();
   view_.SetDocument(nullptr);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data(), nullptr);
   view_.grab();
   for (const Qt::Key key : {Qt::Key_Down, Qt::Key_Return}) Key(key);
@@ -325,12 +313,12 @@ TEST_F(MatrixViewTest, PaintsEveryDocumentAndNone) {
   ASSERT_TRUE(empty.ok());
   navigator_.Reset();
   view_.SetDocument(*empty);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   view_.grab();
   // Documents change without waiting; the last one is shown.
   for (int i = 0; i < 20; ++i) view_.SetDocument(i % 2 == 0 ? document_ : *empty);
   view_.SetDocument(document_);
-  ASSERT_TRUE(Settle(view_));
+  ASSERT_TRUE(testing::Settles(view_));
   EXPECT_EQ(view_.data()->document, document_);
   for (const QSize size : {QSize(1, 1), QSize(60, 40), QSize(250, 150), QSize(2000, 1500)}) {
     view_.resize(size);
@@ -355,7 +343,7 @@ TEST_F(MatrixViewTest, TheLegendCountsVisibleCellsAndFindsTheNext) {
   legend.resize(legend.sizeHint());
   legend.show();
   legend.SetDocument(document_);
-  ASSERT_TRUE(Settle(legend));
+  ASSERT_TRUE(testing::Settles(legend));
   StateCounts expected{};
   const CellMatrix& cells = *view_.data()->cells;
   const size_t whole = cells.cells.size();  // `cells` changes below
@@ -363,7 +351,7 @@ TEST_F(MatrixViewTest, TheLegendCountsVisibleCellsAndFindsTheNext) {
   EXPECT_EQ(legend.counts(), expected);
   ASSERT_GT(expected[static_cast<size_t>(ViewState::kMissing)], 0);
   QTest::mouseClick(&legend, Qt::LeftButton, Qt::NoModifier, legend.RectOf(ViewState::kCompleted).center());
-  ASSERT_TRUE(Settle(view_) && Settle(legend));
+  ASSERT_TRUE(testing::Settles(view_) && testing::Settles(legend));
   const Selection first = navigator_.selection();
   EXPECT_EQ(StateAt(CellOf(first)), ViewState::kCompleted);
   EXPECT_TRUE(legend.SelectNext(ViewState::kCompleted));
@@ -380,7 +368,7 @@ TEST_F(MatrixViewTest, TheLegendCountsVisibleCellsAndFindsTheNext) {
   filtered.filters = wanted;
   filtered.filtered = Ranks::Between(5, 5);
   navigator_.Go(filtered);
-  ASSERT_TRUE(Settle(view_) && Settle(legend));
+  ASSERT_TRUE(testing::Settles(view_) && testing::Settles(legend));
   QTest::keyClick(&legend, Qt::Key_Return, Qt::ControlModifier);
   EXPECT_TRUE(wanted.isEmpty()) << wanted.join(' ').toStdString();
   for (int state = 1; state < static_cast<int>(ViewState::kCount); ++state) {
@@ -394,11 +382,26 @@ TEST_F(MatrixViewTest, TheLegendCountsVisibleCellsAndFindsTheNext) {
   place.matrix_mode = MatrixMode::kJob;
   place.matrix = {0, 1, 0, 1};
   navigator_.Go(place);
-  ASSERT_TRUE(Settle(view_) && Settle(legend));
+  ASSERT_TRUE(testing::Settles(view_) && testing::Settles(legend));
   int64_t sum = 0;
   for (const int64_t count : legend.counts()) sum += count;
   EXPECT_LT(sum, static_cast<int64_t>(whole));
   EXPECT_GT(sum, 0);
+}
+
+TEST(MatrixViewLagTest, AnUnknownLagStaysUnknown) {
+  ViewFacts facts;
+  for (int rank = 0; rank < 8; ++rank) {
+    facts.add_ranks()->set_rank(rank);
+    facts.mutable_ranks(rank)->set_lag(rank == 3 ? -1 : rank);
+  }
+  Navigator navigator;
+  MatrixView view(&navigator);
+  view.resize(1000, 640);
+  view.show();
+  view.SetDocument(testing::OpenWith(lockstep::testing::Job(2, 2, 2, 4).Run(), facts));
+  ASSERT_TRUE(testing::Settles(view));
+  EXPECT_EQ(view.data()->lag, (std::vector<int64_t>{0, 1, 2, -1, 4, 5, 6, 7}));
 }
 
 }  // namespace

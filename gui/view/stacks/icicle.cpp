@@ -101,7 +101,7 @@ void IciclePane::DrawBoxes(QPainter* painter, const Icicle& icicle, double row_h
     if (!rect.intersects(clip)) continue;
     const KindStyle style = StyleOf(model_->KindOf(box.node), theme);
     const bool faint = any_lit && node < lit_.size() && !lit_[node];
-    const bool odd = model_->Odd(box.node);
+    const bool exceptional = model_->Exceptional(box.node);
     painter->setOpacity(faint ? 0.35 : 1);
     painter->fillRect(rect.adjusted(0.5, 0.5, -0.5, -0.5), style.fill);
     if (style.hatch != Qt::NoBrush) {
@@ -113,9 +113,9 @@ void IciclePane::DrawBoxes(QPainter* painter, const Icicle& icicle, double row_h
       painter->fillRect(QRectF(rect.left() + 1, rect.bottom() - 4, rect.width() - 2, 3), theme.link);
     }
     QString text = model_->FrameOf(box.node);
-    if (odd && box.width < metrics.height() * 4) {
+    if (exceptional && box.width < metrics.height() * 4) {
       text = QString::fromUtf8("\u25c6");
-    } else if (odd) {
+    } else if (exceptional) {
       text = QString::fromUtf8("\u25c6 ") + text;
     }
     if (box.width > metrics.height() * 1.2) {
@@ -131,7 +131,7 @@ void IciclePane::DrawBoxes(QPainter* painter, const Icicle& icicle, double row_h
             count);
     }
     painter->setBrush(Qt::NoBrush);
-    if (odd) {
+    if (exceptional) {
       painter->setPen(QPen(theme.cause, 2));
       painter->drawRect(rect.adjusted(1.5, 1.5, -1.5, -1.5));
     }

@@ -21,7 +21,7 @@
 namespace lockstep::gui {
 
 StackView::StackView(Navigator* navigator, QWidget* parent) : View(navigator, "Stacks", parent) {
-  setAccessibleDescription("Merged stacks of all ranks, as a picture and as a tree; the odd one out first.");
+  setAccessibleDescription("Merged stacks of all ranks, as a picture and as a tree; exceptional stacks first.");
   model_ = new StackModel(this);
   search_ = new QLineEdit(this);
   search_->setPlaceholderText("Find a frame (Enter: next, Shift+Enter: previous)");

@@ -26,13 +26,13 @@ class LogModel : public QAbstractListModel {
   using QAbstractListModel::QAbstractListModel;
 
   void Add(Line line) {
-    if (static_cast<int>(said_.size()) >= kMostLines) {
+    if (static_cast<int>(lines_.size()) >= kMostLines) {
       ++left_out_;
       return;
     }
-    const int at = static_cast<int>(said_.size());
+    const int at = static_cast<int>(lines_.size());
     beginInsertRows({}, at, at);
-    said_.push_back(std::move(line));
+    lines_.push_back(std::move(line));
     endInsertRows();
   }
   void SetProblems(std::vector<Line> problems) {
@@ -43,17 +43,17 @@ class LogModel : public QAbstractListModel {
   }
   void Clear() {
     beginResetModel();
-    said_.clear();
+    lines_.clear();
     problems_.clear();
     left_out_ = 0;
     endResetModel();
   }
-  const std::vector<Line>& said() const { return said_; }
-  int count() const { return static_cast<int>(said_.size() + problems_.size()); }
+  const std::vector<Line>& lines() const { return lines_; }
+  int count() const { return static_cast<int>(lines_.size() + problems_.size()); }
   int64_t left_out() const { return left_out_; }
   const Line& At(int row) const {
     const size_t at = static_cast<size_t>(row);
-    return at < said_.size() ? said_[at] : problems_[at - said_.size()];
+    return at < lines_.size() ? lines_[at] : problems_[at - lines_.size()];
   }
   int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() ? 0 : count(); }
   QVariant data(const QModelIndex& index, int role) const override {
@@ -66,7 +66,7 @@ class LogModel : public QAbstractListModel {
   }
 
  private:
-  std::vector<Line> said_, problems_;
+  std::vector<Line> lines_, problems_;
   int64_t left_out_ = 0;
 };
 
@@ -113,15 +113,15 @@ void LoadLog::SetDocument(DocumentPtr document) {
   impl_->document = std::move(document);
   std::vector<Line> problems;
   if (impl_->document != nullptr) {
-    std::unordered_set<std::string> said;
-    for (const Line& line : impl_->model->said()) said.insert(line.text.toStdString());
+    std::unordered_set<std::string> known;
+    for (const Line& line : impl_->model->lines()) known.insert(line.text.toStdString());
     for (const DataProblem& problem : impl_->document->verdict().problems()) {
       if (problems.size() == kMostLines) break;
       QString where = Plain(problem.path(), 200);
       if (problem.offset() >= 0) where += QString(" at byte %1").arg(problem.offset());
       if (problem.rank() >= 0) where += QString(where.isEmpty() ? "(rank %1)" : " (rank %1)").arg(problem.rank());
       Line line{(where.isEmpty() ? QString() : where + ": ") + Plain(problem.text(), 600), problem.rank()};
-      if (said.insert(line.text.toStdString()).second) problems.push_back(std::move(line));
+      if (known.insert(line.text.toStdString()).second) problems.push_back(std::move(line));
     }
   }
   impl_->model->SetProblems(std::move(problems));

@@ -18,10 +18,7 @@ struct ShownTree {
     pane.resize(300, 700);
     pane.show();
     pane.SetDocument(std::move(document));
-    EXPECT_TRUE(Settles());
-  }
-  bool Settles() {
-    return testing::Until([this] { return pane.Idle(); });
+    EXPECT_TRUE(testing::Settles(pane));
   }
   Navigator navigator;
   TreePane pane;
@@ -68,12 +65,12 @@ TEST(TreePaneTest, FilterByKeys) {
   ShownTree shown(testing::Hang(4, 2, 2));
   shown.filter->setFocus();
   QTest::keyClicks(shown.filter, "12");
-  ASSERT_TRUE(shown.Settles());
+  ASSERT_TRUE(testing::Settles(shown.pane));
   const QAbstractItemModel* model = shown.tree->model();
   EXPECT_EQ(model->rowCount(model->index(0, 0)), 1);
   EXPECT_EQ(model->index(0, 0, model->index(0, 0)).data().toString(), "node101");
   QTest::keyClick(shown.filter, Qt::Key_Escape);
-  ASSERT_TRUE(shown.Settles());
+  ASSERT_TRUE(testing::Settles(shown.pane));
   EXPECT_EQ(model->rowCount(model->index(0, 0)), 2);
   shown.pane.SetDocument(nullptr);
   EXPECT_EQ(model->rowCount(), 0);

@@ -21,10 +21,7 @@ struct ShownTable {
     view->resize(1280, 300);
     view->show();
     view->SetDocument(std::move(document));
-    EXPECT_TRUE(Settles());
-  }
-  bool Settles() {
-    return testing::Until([this] { return view->Idle(); });
+    EXPECT_TRUE(testing::Settles(*view));
   }
   void Click(int row, int column, Qt::KeyboardModifiers with = {}) {
     const QModelIndex index = view->model()->index(row, column);
@@ -74,24 +71,24 @@ TEST(TablesTest, FilterAndSortKeepTheSelection) {
   QLineEdit* filter = shown.view->filter();
   filter->setFocus();
   QTest::keyClicks(filter, "40003");
-  ASSERT_TRUE(shown.Settles());
+  ASSERT_TRUE(testing::Settles(*shown.view));
   EXPECT_EQ(shown.view->model()->rowCount(), 1);
   EXPECT_EQ(shown.view->findChild<QLabel*>("count")->text(), "1 of 8");
   EXPECT_EQ(shown.Selected(), std::vector<int>{0});
   filter->clear();
   QTest::keyClicks(filter, "40001");
-  ASSERT_TRUE(shown.Settles());
+  ASSERT_TRUE(testing::Settles(*shown.view));
   EXPECT_TRUE(shown.Selected().empty());
   EXPECT_EQ(shown.navigator.selection(), selection) << "a filtered row must stay selected";
   QTest::keyClick(filter, Qt::Key_Escape);
-  ASSERT_TRUE(shown.Settles());
+  ASSERT_TRUE(testing::Settles(*shown.view));
   EXPECT_EQ(shown.Selected().size(), 1u);
   QTest::keyClick(filter, Qt::Key_Down);
   // A click on the header's first section sorts by ranks.
   QHeaderView* header = shown.view->table()->horizontalHeader();
   QTest::mouseClick(header->viewport(), Qt::LeftButton, {},
                     QPoint(header->sectionViewportPosition(0) + 10, header->height() / 2));
-  ASSERT_TRUE(shown.Settles());
+  ASSERT_TRUE(testing::Settles(*shown.view));
   const int row = shown.Selected().at(0);
   EXPECT_EQ(shown.Cell(row, 0), "3");
   EXPECT_TRUE(shown.Cell(0, 0) == "0" || shown.Cell(0, 0) == "7");
@@ -101,7 +98,7 @@ TEST(TablesTest, FilterAndSortKeepTheSelection) {
   place.filters = {"rank:2-4"};
   place.filtered = Ranks::Between(2, 4);
   shown.navigator.Go(place);
-  ASSERT_TRUE(shown.Settles());
+  ASSERT_TRUE(testing::Settles(*shown.view));
   EXPECT_EQ(shown.view->model()->rowCount(), 3);
 }
 

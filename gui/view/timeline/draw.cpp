@@ -139,7 +139,7 @@ void TimelinePane::DrawLooks(QPainter* painter, const Frame& frame, bool whole) 
   request.width = static_cast<int>(frame.plot.width() * ratio);
   request.height = static_cast<int>(frame.plot.height() * ratio);
   if (whole) {
-    const auto raster = RasterLanes(*timeline_, *lanes_, request, 5'000'000, true);
+    const auto raster = RasterLanes(*timeline_, *lanes_, request, INT64_MAX, true);
     painter->drawImage(frame.plot, ImageOf(*raster, frame.theme));
     return;
   }
@@ -395,7 +395,7 @@ void TimelinePane::DrawSelection(QPainter* painter, const Frame& frame) const {
 int64_t TimelinePane::RecordOf(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) {
   const auto it = found_.find(row);
   if (it != found_.end()) return it->second;
-  const int64_t record = timeline_->FindOp(row, comm, seq, kind, peer, budget);
+  const int64_t record = document_->FindOp(row, comm, seq, kind, peer, budget);
   if (record != -2) found_[row] = record;
   return record;
 }

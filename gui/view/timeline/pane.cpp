@@ -261,7 +261,7 @@ std::optional<std::pair<double, double>> TimelinePane::SelectedTimes(int* row) c
   int64_t record = s.record_rank >= 0 ? s.record : -1;
   if (record < 0 && s.comm >= 0 && s.seq_first >= 0) {
     int64_t budget = 2'000'000;
-    record = timeline_->FindOp(*row, s.comm, s.seq_first, ring::CallKind::kNone, -1, &budget);
+    record = document_->FindOp(*row, s.comm, s.seq_first, ring::CallKind::kNone, -1, &budget);
   }
   if (record < 0 || record >= document_->OpCount(*row)) return {};
   TimelinePiece pieces[3];

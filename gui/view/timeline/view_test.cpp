@@ -232,6 +232,29 @@ TEST(TimelineViewTest, ThousandsOfRanksFoldIntoPixelsAndSharpen) {
   other.reset();
 }
 
+TEST(TimelineViewTest, AnExportWithManyOperationsIsExact) {
+  Bundle bundle = testing::TimedBundle(2, 10'000, 1);
+  ViewFacts facts = testing::TimedFacts(bundle, 0);
+  for (RankFacts& rank : *facts.mutable_ranks()) {
+    while (rank.streams_size() < 200) rank.add_streams(static_cast<uint32_t>(rank.streams_size()));
+  }
+  Navigator navigator;
+  TimelineView view(&navigator);
+  view.SetDocument(testing::OpenWith(bundle, facts));
+  view.show();
+  Wait(&view);
+  // Each of the 402 lanes that a tall picture shows reads all operations of its rank.
+  view.findChildren<QComboBox*>()[0]->setCurrentIndex(2);
+  Wait(&view);
+  QImage image(1600, 9000, QImage::Format_RGB32);
+  QPainter painter(&image);
+  ASSERT_TRUE(view.Paint(&painter, image.size()));
+  const QRgb paper = ThemeFor(view.palette()).background.rgb();
+  int drawn = 0;
+  for (int y = 60; y < 200; ++y) drawn += image.pixel(800, y) != paper;
+  EXPECT_GT(drawn, 0) << "bins have no streams";
+}
+
 TEST(TimelineViewTest, PaintsWithoutADocumentAndWithoutTimes) {
   Navigator navigator;
   TimelineView view(&navigator);

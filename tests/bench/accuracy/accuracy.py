@@ -50,7 +50,7 @@ def numbers(text):
         try:
             chosen += range(int(first), int(last if dash else first) + 1)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"'{part}' is no number and no range")
+            raise argparse.ArgumentTypeError(f"'{part}' is neither a number nor a range")
     return chosen
 
 
@@ -250,14 +250,14 @@ class Run:
         result["verdict"] = verdict.get("verdict")
         first = (verdict.get("findings") or [{}])[0]
         result["activity"] = [first.get("activity", ""), first.get("moving", "")]
-        result["said"] = [said(finding) for finding in verdict.get("findings") or []]
+        result["said"] = [finding_text(finding) for finding in verdict.get("findings") or []]
 
 
 def ranks_text(ranks, most=8):
     return ",".join(map(str, ranks[:most])) + (f",.. ({len(ranks)})" if len(ranks) > most else "")
 
 
-def said(finding):
+def finding_text(finding):
     return (f"{finding.get('kind')} [{ranks_text(finding.get('culprit_ranks') or [])}] {finding.get('confidence', 0):.2f} "
             f"on {(finding.get('communicator') or {}).get('name', '')}")
 

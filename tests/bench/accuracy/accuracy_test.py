@@ -138,7 +138,7 @@ class Scoring(unittest.TestCase):
     def test_sets_without_a_distinguishing_fact_are_counted(self):
         def of(*findings):
             marks = scoring.score(truth(), verdict(*findings))
-            return marks["sets"], marks["untold"]
+            return marks["sets"], marks["no_hint"]
         self.assertEqual(of(finding(ranks=(3, 4), confidence=0.6), finding(ranks=(3, 4), confidence=0.6, tells_apart="Xid errors")), (2, 1))
         self.assertEqual(of(finding(ranks=(3, 4))), (0, 0), "the finding is sure of both ranks")
         self.assertEqual(of(finding(ranks=(3, 4), confidence=0.6, common_factor={"kind": "host", "name": "node0"})), (0, 0))
@@ -269,8 +269,8 @@ class Runs(unittest.TestCase):
 
     def test_silence_and_a_named_set_are_different_outcomes(self):
         blind = truth(identifiable=False, verdicts_allowed=["HUNG", "HEALTHY"])
-        results = [{"identifiable": False, "seconds": 1.0, "cpu_seconds": 2.5, "rss_mib": 7, **scoring.score(blind, said)}
-                   for said in (verdict(), verdict(finding(ranks=(3, 9), confidence=0.6)), verdict(finding(ranks=(3, 9), confidence=0.6)))]
+        results = [{"identifiable": False, "seconds": 1.0, "cpu_seconds": 2.5, "rss_mib": 7, **scoring.score(blind, answer)}
+                   for answer in (verdict(), verdict(finding(ranks=(3, 9), confidence=0.6)), verdict(finding(ranks=(3, 9), confidence=0.6)))]
         row = dict(zip(tables.TOTALS, tables.totals_row(results)))
         self.assertEqual((row["silent"], row["abstained"], row["right"], row["right word"]), (1, 2, 0, "3/3"))
         times = dict(zip(tables.TIMES, tables.times_row(results)))

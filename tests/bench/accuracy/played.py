@@ -6,9 +6,12 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
+import sys
 import tempfile
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../integration"))
+from support import kill_marked  # noqa: E402
 
 SHAPES = {8: "tp2-cp1-pp2-dp2-ep1-vpp1", 16: "tp2-cp1-pp2-dp4-ep1-vpp1"}
 LONG_PIPELINES = {8: "tp1-cp1-pp4-dp2-ep1-vpp1", 16: "tp2-cp1-pp4-dp2-ep1-vpp1"}
@@ -127,7 +130,7 @@ SCENARIOS = {
                  ("HUNG", "INCOMPLETE_DATA"), roles=("world", "pp")),
     35: healthy("another rank is slow in every step", "--pace-ms", "5", "--jitter", "20", "--steps", "100"),
     36: healthy("pipeline bubbles, idle by design", layouts=LONG_PIPELINES),
-    38: healthy("a group aborted and made anew", "--recreate", str(STEP)),
+    38: healthy("a group aborted and created again", "--recreate", str(STEP)),
     39: Two("two independent faults", verdicts=CRASH),
     # Each reduce-scatter of the job takes seven seconds, and one is always in flight.
     40: healthy("a long but legal operation", "--steps", "2", "--layers", "1", "--micro-batches", "1", *LARGE,
@@ -141,18 +144,6 @@ def arguments_of(number, ranks, culprits, role):
     sizes = size_of(layout)
     return ["--tp", str(sizes["tp"]), "--pp", str(sizes["pp"]), "--dp", str(sizes["dp"]), "--steps", "200",
             *scenario.words(culprits, role, layout)]
-
-
-def kill_marked(mark):
-    """Kills every process that has MARK in its environment."""
-    wanted = f"{MARK}={mark}".encode()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    os.kill(int(pid), signal.SIGKILL)
-        except OSError:
-            continue
 
 
 def command_of(build, number, ranks, culprits, role, folder, marks):
@@ -188,7 +179,7 @@ def run_job(build, number, ranks, culprits, role, folder, timeout=150, marks="fu
                     process.kill()
                     process.wait()
     finally:
-        kill_marked(mark)
+        kill_marked(MARK, mark)
         shutil.rmtree(rings, ignore_errors=True)
     if not os.path.isdir(os.path.join(folder, "data")):
         with open(os.path.join(folder, "log"), errors="replace") as log:

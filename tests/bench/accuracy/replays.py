@@ -20,7 +20,6 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import accuracy  # noqa: E402
-import scoring  # noqa: E402
 import tables  # noqa: E402
 
 RESULTS = {"PROVED": "proved", "NOT_PROVED": "not proved", "NOT_JUDGED": "not judged"}
@@ -91,9 +90,9 @@ def labelled(run, folders):
             for name, ns in truth.get("file_times_ns", {}).items():
                 if os.path.exists(f"{scratch}/dumps/{name}"):
                     os.utime(f"{scratch}/dumps/{name}", ns=(ns, ns))
-            told = subprocess.run([run.analyze, "--format", "json", f"{scratch}/dumps"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+            printed = subprocess.run([run.analyze, "--format", "json", f"{scratch}/dumps"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
             try:
-                findings = json.loads(told).get("findings") or []
+                findings = json.loads(printed).get("findings") or []
             except ValueError:
                 continue
             named = sorted(findings[0]["culprit_ranks"]) if findings else []
@@ -108,7 +107,7 @@ def labelled(run, folders):
             elif want and set(want) <= set(named) or named in [sorted(each) for each in truth.get("accept_low", [])]:
                 outcome = "set"
             result = {"case": os.path.relpath(folder, folders[0] if len(folders) == 1 else "/"), "outcome": outcome, "truth": truth, "ranks": truth.get("ranks") or 0,
-                      "scenario": 0, "format": os.path.basename(os.path.dirname(folder)), "said": [accuracy.said(f) for f in findings]}
+                      "scenario": 0, "format": os.path.basename(os.path.dirname(folder)), "said": [accuracy.finding_text(f) for f in findings]}
             if not result["ranks"]:
                 result["ranks"] = max([-1, *want, *named, *(link for f in findings for c in f.get("chain", []) for link in c["ranks"])]) + 1
             run.examine(f"{scratch}/dumps", truth, result, 1, findings)

@@ -103,8 +103,8 @@ def _names_a_set(finding):
 def activity_is_right(finding, truth):
     """Returns whether the culprit's activity and movement are right; None if the truth states neither."""
     wanted = [(truth.get("activity_allowed"), finding.get("activity")), (truth.get("moving_allowed"), finding.get("moving"))]
-    wanted = [(allowed, told) for allowed, told in wanted if allowed]
-    return all(told in allowed for allowed, told in wanted) if wanted else None
+    wanted = [(allowed, given) for allowed, given in wanted if allowed]
+    return all(given in allowed for allowed, given in wanted) if wanted else None
 
 
 def score(truth, verdict):
@@ -115,7 +115,7 @@ def score(truth, verdict):
               partial: only some culprits are named; blame: a healthy rank is named
     right_culprit, right_kind, false_blame, abstained_well: bool
     activity_right  for the finding that names the culprits; None if the truth states no activity or no finding names the culprits
-    sets, untold  findings under 0.9 that name several ranks; those that do not say what would tell the ranks apart
+    sets, no_hint  findings under 0.9 that name several ranks; those that do not say what would tell the ranks apart
     blame_behind  whether a later finding is confident and blames a healthy rank
     second_found  None unless the record shows two faults, otherwise whether the findings name both
     verdict_right whether the truth allows the verdict's word
@@ -128,7 +128,7 @@ def score(truth, verdict):
              "activity_right": None}
     sets = [finding for finding in findings if _names_a_set(finding) and finding.get("confidence", 0) < SURE]
     marks["sets"] = len(sets)
-    marks["untold"] = sum(not finding.get("tells_apart") for finding in sets)
+    marks["no_hint"] = sum(not finding.get("tells_apart") for finding in sets)
     if truth.get("healthy"):
         marks["false_blame"] = bool(findings)
         good = not findings

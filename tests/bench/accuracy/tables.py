@@ -115,7 +115,7 @@ def markdown(results, scenarios, variants, heading):
               "Every finding of every case, first or not, by the confidence it was given. Right: it names the culprits, or an "
               "allowed set that holds them, with a kind that fits; below 0.90 also who abstained well.", "", calibration_table(results), "",
               f"Findings under {scoring.SURE:.2f} that name several ranks: {sum(r.get('sets', 0) for r in results)}; of these without what would "
-              f"tell them apart: {sum(r.get('untold', 0) for r in results)}.", ""]
+              f"tell them apart: {sum(r.get('no_hint', 0) for r in results)}.", ""]
     needs = {}
     for result in results:
         if not result["identifiable"]:

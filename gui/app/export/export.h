@@ -1,0 +1,25 @@
+// Exports of the window: pictures, tables, and the text for a ticket.
+#pragma once
+
+#include <QSize>
+#include <QString>
+#include <QStringList>
+
+#include "absl/status/status.h"
+#include "gui/model/notes/notes.h"
+#include "gui/view/view.h"
+
+namespace lockstep::gui {
+
+// Returns the formats in which the view can be exported: "png", "svg", "csv".
+QStringList ExportFormats(View* view);
+// The file's extension selects the format. Writes the whole file or nothing. Errors: InvalidArgument (unknown
+// extension, or a format that the view does not support), Unavailable (no picture), those of AtomicFile.
+absl::Status ExportView(View* view, const QString& path, QSize size);
+
+// "3 ranks: 0-2; AllReduce #41 of dp": the selection in one line; empty if nothing is selected.
+QString SelectionText(const Document& document, const Selection& selection);
+// The verdict as `lockstep analyze` prints it, the selection, the marks, and the path of the files.
+QString TicketText(const Document& document, const Selection& selection, const Notes& notes);
+
+}  // namespace lockstep::gui
