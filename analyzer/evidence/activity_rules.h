@@ -1,5 +1,5 @@
-// Names in stacks and open files, and amounts of work, that reveal what a process is doing. All are from public software, so redaction
-// (analyzer/evidence/redact.h) keeps them.
+// Names in stacks and open files, and amounts of work, that reveal what a process is doing. All are from public
+// software, so redaction (analyzer/evidence/redact.h) keeps them.
 #pragma once
 
 #include <cstdint>

@@ -57,7 +57,8 @@ class Cleaner {
         if (!inner.ok()) continue;
         const int before = cleaned_->removed;
         Folder(inner.get(), absl::StrCat(path, "/", name), 1);
-        // Removes a folder that is empty now. A recorder that has just created it creates it again or reports the reason.
+        // Removes a folder that is empty now. A recorder that has just created it creates it again or reports the
+        // reason.
         if (!options_.dry_run && MayGo(fd, info.st_uid) && cleaned_->removed > before)
           unlinkat(fd, name.c_str(), AT_REMOVEDIR);
       } else if (is_ring) {

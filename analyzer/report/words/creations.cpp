@@ -1,5 +1,5 @@
-// INIT_INCOMPLETE, SPLIT_MISMATCH, ASYNC_ERROR: communicators that were not created or differ from others of their kind,
-// and errors that NCCL reported.
+// INIT_INCOMPLETE, SPLIT_MISMATCH, ASYNC_ERROR: communicators that were not created or differ from others of their
+// kind, and errors that NCCL reported.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -479,8 +479,7 @@ void Relay::Housekeep() {
         // The child's ranks may now report through another child, so its numbers no longer count.
         child.gone = child.silent = true;
         for (const auto& [key, said] : child.jobs) {
-          if (const auto job = jobs_.find(said.job); job != jobs_.end())
-            job->second->progress.Forget(child.number);
+          if (const auto job = jobs_.find(said.job); job != jobs_.end()) job->second->progress.Forget(child.number);
         }
       }
     }
@@ -511,8 +510,7 @@ void Relay::Drop(uint64_t peer) {
   const auto child = children_.find(peer);
   if (child == children_.end()) return;
   for (const auto& [key, said] : child->second.jobs) {
-    if (const auto job = jobs_.find(said.job); job != jobs_.end())
-      job->second->progress.Forget(child->second.number);
+    if (const auto job = jobs_.find(said.job); job != jobs_.end()) job->second->progress.Forget(child->second.number);
     Unsort(child->second, key);
   }
   children_.erase(child);
