@@ -96,7 +96,7 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
   return program;
 }
 
-// Returns whether a rank with these counts cannot be on the path of `sibling`, a rank with the same role.
+// Returns whether a rank that runs the program of `sibling`, a rank with the same role, can never have these counts.
 bool Contradicts(const Counts& counts, const Counted& sibling) {
   for (const Counts& c : sibling.places) {
     // All older places are behind `c`.
@@ -106,8 +106,8 @@ bool Contradicts(const Counts& counts, const Counted& sibling) {
   return false;
 }
 
-// Returns whether a recent place of `a` contradicts the path of `b`. With dynamic batching, for example, this is
-// intended.
+// Returns whether the counts at a recent place of `a` never occur in the program of `b`. Programs differ by design with
+// dynamic batching, for example.
 bool Differ(const Counted& a, const Counted& b) {
   constexpr size_t kEnough = 64;
   const size_t places = std::min(kEnough, a.places.size());

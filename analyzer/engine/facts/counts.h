@@ -12,8 +12,8 @@ namespace lockstep {
 // Returns indexes into Model::ranks, ascending: ranks with counts that never occur in the program of the ranks with
 // their role. The counts of one program only grow, so of any two places in it, one is earlier. A rank that is ahead in
 // one communicator and behind in another skipped or added a call. So did a rank with counts between those of two
-// consecutive recorded places. Names no rank of a role with fewer than three ranks, and at most two, a minority, of
-// other roles.
+// consecutive recorded places. Names no rank if the role has fewer than three ranks. Otherwise names at most two ranks
+// of a role, and only a minority of it.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
 // Returns whether a rank's send or receive in flight without counterpart was meant for another member, which waits for

@@ -22,8 +22,8 @@ constexpr int64_t kEndedTogether = 50'000'000;
 // Returns, for each rank index, whether the process ended because of another. There are three cases. It waited,
 // directly or through others, for a process that had ended or a rank without data. A watchdog (see below) ended it, or
 // a launcher's signal if not all ended so. It gave up waiting after another process of its host crashed, and its own
-// GPU reported no error. A crash never counts as a consequence. SIGKILL does only if a launcher killed the rest of the
-// job, or if another process of the host crashed more than kEndedTogether before a waiting process.
+// GPU reported no error. A crash never counts as a consequence. SIGKILL counts as one only if a launcher killed the
+// rest of the job, or if another process of the host crashed more than kEndedTogether before a waiting process.
 std::vector<bool> FindConsequences(const Model& model);
 
 // The end of a process by a watchdog: a waiting process died of SIGABRT at least a minute after it entered its oldest

@@ -20,8 +20,8 @@ constexpr double kFewOthers = 0.1;
 // With fewer hosts, a fault of a rail cannot be distinguished from a fault of one host.
 constexpr int32_t kRailHosts = 3;
 
-// Returns the number of each rank's rail; -1 if unknown. A rail is all GPUs at the same position in their hosts, and
-// their network ports. The number is the GPU's index, if indexes distinguish the ranks of hosts. Otherwise (each
+// Returns each rank's rail number; -1 if unknown. A rail is all GPUs at the same position in their hosts, and their
+// network ports. The number is the GPU's index if the ranks of each host have different indexes. If they do not (each
 // process sees one GPU), it is the position of the GPU's PCI address among all addresses of the job, because hosts of
 // one kind have the same addresses. Without addresses, it is the local rank.
 std::vector<int32_t> Rails(const Bundle& bundle) {

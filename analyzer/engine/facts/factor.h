@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-// The ranks of each host, switch, rack and rail of the job. Includes only things with at least two ranks but not all,
-// switches and racks of several hosts, and rails if the job has three hosts.
+// The ranks of each thing that several ranks use: host, switch, rack or rail. Omits things with only one rank or with
+// all ranks, switches and racks with only one host, and rails if the job has fewer than three hosts.
 class Things {
  public:
   explicit Things(const Bundle& bundle);

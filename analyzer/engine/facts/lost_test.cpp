@@ -295,8 +295,8 @@ TEST(Lost, TheStatusOfATruncatedFileShowsASkippedCall) {
 }
 
 // Ranks 0 and 1, and ranks 2 and 3, reduce in pairs; then all reduce together. Rank 0 is in its pair's reduction, which
-// rank 1 counts as completed. If rank 1's record shows the same call, a GPU is stuck; if the record is truncated,
-// either of the two ranks is wrong.
+// rank 1 counts as completed. If rank 1's record shows the same call, rank 0's GPU is stuck. If the record is
+// truncated, rank 1 may have made another call, so both ranks are named.
 TEST(Lost, ACompletedCallWithoutARecordMayHaveBeenAnotherCall) {
   auto dump_of = [](int rank) {
     const int first = rank / 2 * 2;

@@ -114,9 +114,9 @@ class Aligner {
     return {};
   }
 
-  // If the two programs alone did not show the divergence, asks the members of communicators. If others wait for the
-  // rank in the sibling's call, its own call is an extra one if the sibling's record continues after that call.
-  // Otherwise, the rank skipped that call.
+  // If the two programs alone do not show the divergence, uses what other members wait for. If they wait for the rank
+  // in the call that the other program has here, the rank left its program. Its own call then counts as an extra one if
+  // the other record continues after that call; otherwise, the rank skipped that call.
   void AskMembers(int32_t sibling_rank, int32_t rank, Comparison* c) const {
     if (c->same || c->divergence || !WentElsewhere(rank, *c->b, c->j, (*c->a)[c->i])) return;
     const bool known = Continuation(*c->a, c->i) + 1 < c->a->size();
@@ -126,7 +126,7 @@ class Aligner {
     c->divergence->sibling_rank = sibling_rank;
   }
 
-  // Returns which of two programs others expect here: 0 the first, 1 the second, -1 unknown.
+  // Returns which of two programs the other ranks expect here: 0 for the first, 1 for the second, -1 if unknown.
   int WhoStayed(int32_t first, int32_t second, const Comparison& c) const {
     if (const int alike = MadeAlike(first, second, (*c.a)[c.i], (*c.b)[c.j]); alike >= 0) return alike;
     const bool first_left = WentElsewhere(first, *c.a, c.i, (*c.b)[c.j]);
@@ -383,9 +383,9 @@ int64_t NewestBefore(const Model& model, const Member& member, const Op& op) {
   return after == calls.begin() ? kUnknown : rank.ops[*(after - 1)].seq;
 }
 
-// The fellows are the members with which this rank would have made its sibling's call. Returns whether most fellows
-// made the rank's own call after the same number of calls on that communicator. If so, they repeat calls a different
-// number of times by design.
+// `d.sibling` is the call that ranks with the same role made instead. Considers the members with which this rank would
+// have made that call. Returns whether most of them made the rank's own call after the same number of calls on their
+// communicator. If so, they repeat calls a different number of times by design.
 bool FellowsCameAlike(const Model& model, const Divergence& d) {
   if (d.own == nullptr || d.sibling == nullptr || !IsCollective(d.own->kind) || !IsCollective(d.sibling->kind))
     return false;
@@ -406,7 +406,7 @@ bool FellowsCameAlike(const Model& model, const Divergence& d) {
   return 2 * alike > others;
 }
 
-// The call that the rank added, changed or moved, or the sibling's call that the rank skipped.
+// The call that the rank added, changed or moved, or the call that it skipped and ranks with the same role made.
 struct AtIssue {
   AtIssue(const Model& model, const Divergence& d)
       : own(d.type != Divergence::Type::kSkipped), op(own ? d.own : d.sibling) {
@@ -418,8 +418,8 @@ struct AtIssue {
   uint32_t kind = kNoIndex;  // of its communicator
 };
 
-// Returns whether most members of the communicator made this rank's call at its number, although others (or the sibling
-// in its own communicator) did not. If so, the rank neither skipped nor added a call.
+// Returns whether most members of the communicator made this rank's call at its number, although other members, or the
+// compared rank in its own communicator, did not. If so, the rank neither skipped nor added a call.
 bool MajorityAgrees(const Model& model, const Divergence& d) {
   const auto [own, op, kind] = AtIssue(model, d);
   if (kind == kNoIndex || !IsCollective(op->kind)) return false;
@@ -579,7 +579,8 @@ class Family {
     return by_arguments ? aligner_.SamePlace(a, b) : SameKindOfCall(a, b);
   }
 
-  // Asks every `step`-th rank and all fellow members; with 0, all ranks, even those that differed earlier.
+  // Counts the votes of every `step`-th rank and of all members of the communicator. If `step` is 0, counts those of
+  // all ranks, even if they differed earlier.
   Votes Ask(size_t step, const Program& rank, const Aligner::Comparison& c) const {
     const Token &before = (*c.b)[c.j - 1], &own = (*c.b)[c.j], &reference = (*c.a)[c.i];
     const bool by_arguments = SameKindOfCall(own, reference);

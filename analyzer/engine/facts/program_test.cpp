@@ -124,7 +124,7 @@ TEST(Program, AFewCallsAreEnoughContextAfterAnIrregularStep) {
   EXPECT_EQ(Find({steps + "cabcw", steps + "cabcc"}), (std::vector<Told>{{1, kExtra, 1, true}}));
 }
 
-// One pair of ranks repeats two calls more often than the other. The first loop is no precedent for its own end.
+// One pair repeats "ab" more often than the other. Earlier rounds of the loop do not show when it should end.
 TEST(Program, TheEndOfALoopOverTwoCallsHasNoPrecedentInTheLoop) {
   const std::string more = "wabababababab", fewer = "wababababw";
   EXPECT_TRUE(Find({more, more, fewer, "wabababab"}).empty());
@@ -159,8 +159,8 @@ TEST(Program, MembersOfAPairMakeItsCallsTogether) {
   EXPECT_TRUE(FindDivergences(Model(b, {})).empty());
 }
 
-// Each pair has its own number of rounds in each step, so the numbers of its calls prove nothing. Most ranks make w
-// after v in every step; in the third, three ranks continue without w.
+// Each pair runs its own number of rounds in each step, so the sequence numbers of its calls prove nothing. Most ranks
+// call w after v in every step; in the third step, three ranks do not call w.
 TEST(Program, RanksThatLeaveACallOutBesideTheirOwnRoundsAreNamed) {
   const int rounds[4][4] = {{2, 3, 2, 4}, {4, 2, 3, 2}, {3, 3, 4, 2}, {2, 4, 3, 3}};
   std::vector<std::string> texts(8);

@@ -12,9 +12,9 @@ namespace {
 // If more operations than this are in flight, a full launch queue may have blocked the process. The queue fills up at
 // about, but not exactly, the same call on all ranks.
 constexpr size_t kMayFillQueue = 64;
-// A single rank that continued (a witness) may itself be the rank that left the program, so kWitnessed are needed. If
-// others stopped at the same place, processes may only run ahead of their GPUs by different numbers of calls. So more
-// than kManyPassed times as many ranks must have passed that place.
+// A single rank that continued may itself be the rank that left the program, so kWitnessed such ranks (called witnesses
+// here) are needed. If others stopped at the same place, their processes may merely run ahead of their GPUs by fewer
+// calls. So more than kManyPassed times as many ranks must have passed that place.
 constexpr int32_t kWitnessed = 2, kManyPassed = 2;
 // Approximate number of ranks with the same role that one rank is compared with.
 constexpr size_t kAsked = 64;
@@ -34,7 +34,7 @@ class Comparer {
   }
 
   // Returns the first call that `witness` made after all unfinished work of `rank`, and that `rank` did not make; null
-  // if there is none. Earlier calls of the witness prove nothing, because the rank may have taken another path to that
+  // if there is none. Earlier calls of `witness` prove nothing, because `rank` may have made other calls before that
   // work. A call that no member of the rank's own communicator made proves nothing either, because its members may
   // repeat calls less often. Sets `same` to whether both have the same unfinished work.
   const Op* WentPast(size_t witness, size_t rank, bool* same) const {
@@ -83,8 +83,8 @@ class Comparer {
     return true;
   }
 
-  // Returns which of the witness's units in flight corresponds to the rank's operation, at the same place in the
-  // program; kNoIndex if none does.
+  // Returns which unit in flight of `witness` corresponds to the operation of `rank`, at the same place in the program;
+  // kNoIndex if none does.
   uint32_t Holds(size_t witness, size_t rank, const Op& op) const {
     const Membership& own = model_.bundle.ranks[rank].memberships[op.membership];
     const Member* member = model_.MemberOfKind(static_cast<int32_t>(witness), model_.comms[own.comm].kind);
@@ -94,7 +94,7 @@ class Comparer {
       const Op* theirs = model_.FindCollective(*member, op.seq);
       return theirs == nullptr || theirs->kind != op.kind ? kNoIndex : model_.UnitOf(r, theirs);
     }
-    // The witness's peer at the same distance as the rank's.
+    // The peer of `witness` at the same distance as the peer of `rank`.
     const int32_t peer = op.root_or_peer - own.member_rank + Of(*member).member_rank;
     const std::vector<Op>& ops = model_.bundle.ranks[witness].ops;
     for (size_t i = model_.ranks[witness].first_in_flight; i < ops.size(); ++i) {

@@ -140,7 +140,7 @@ void WaitGraph::FindLost(size_t rank_index) {
             newest = std::max(newest, op.seq);
           }
           // Sends and receives complete out of order, so only operations older than all recorded ones are certainly
-          // lost. A truncated file lacks the newest operations, and any of them may be in flight.
+          // lost. The newest operations are missing from a truncated file, and any of them may be in flight.
           if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }
       }

@@ -37,8 +37,8 @@ struct Recorded {
   bool too_large = false;   // too many calls or members: the job is not complete
 };
 
-// `from`: collectives from which on completed calls are replayed, too, up to the communicator's last call. If `graph`
-// is null, only these collectives are replayed, in no queue and whether they completed or not.
+// `from`: for some communicators, the collective from which completed calls are replayed, too, up to the last call. If
+// `graph` is null, only these collectives are replayed, in no queue and whether they completed or not.
 Recorded ReadRecorded(const Model& model, const WaitGraph* graph, Order order, const std::vector<Place>& from);
 
 }  // namespace lockstep::replay

@@ -29,7 +29,7 @@ struct Batch {
 class Lists {
  public:
   explicit Lists(size_t count) : begins_(count + 1) {}
-  // Usage: first count all entries, then fill them in.
+  // Count all entries first, then fill them in.
   void Count(size_t list) { ++begins_[list + 1]; }
   void Counted() {
     std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());

@@ -27,7 +27,7 @@ const HardwareEvent* KernelOnEndOf(const Rank& rank) {
     if (event.pid() != rank.pid || out_of_memory != (rank.process.signal == SIGKILL) ||
         (!out_of_memory && event.kind() != HardwareEvent::CRASH))
       continue;
-    // The kernel reuses process numbers.
+    // The kernel reuses PIDs.
     if (rank.process.ended_mono_ns != 0 && evidence->taken_ns() != 0 &&
         std::abs(evidence->taken_ns() - event.age_ns() - rank.process.ended_mono_ns) > kNear)
       continue;

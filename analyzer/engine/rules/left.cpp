@@ -91,7 +91,8 @@ class CircleLeavers {
     }
     // Ranks that are ahead count only if no minority missed a call that many issued.
     if (odd_.empty()) odd_ = std::move(ahead);
-    // If only a minority lacks any call, all other ranks have issued every call that some rank waits for.
+    // If the ranks that lack any of these calls are a minority, they are the few. All other ranks have issued every
+    // call that some rank waits for.
     if (IsMinority(never)) odd_ = std::move(never);
   }
 

@@ -1,5 +1,6 @@
 // Some backends (gloo) do not name their groups. Their dumps contain only the size of the newest group that each
-// process created. The size reveals ranks that created a different group from their peers', or have not created it yet.
+// process created. The size reveals ranks that created a different group than their peers did, or that have not created
+// the group yet.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -133,7 +133,7 @@ void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   }
 }
 
-// A GPU that runs this operation and another one at once may run them in a different order from its peers. The
+// A GPU that runs this operation and another one at once may run them in a different order than its peers do. The
 // different order closes a cycle only if each member of this operation is also in another one, which all of its own
 // members have entered.
 void AddOtherOrders(const Facts& facts, const GpuFront& front, Cause* cause) {

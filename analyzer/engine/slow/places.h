@@ -1,6 +1,7 @@
-// Compares own work if a record contains no complete steps: the work before a collective with the work before the same
-// collective on other ranks. Ranks with one role run one program, so equal numbers on communicators of one class are
-// the same place in it. Any part of a step that the rings still contain can thus be compared.
+// Compares the own work (pace.h) of ranks whose records contain no complete steps: the work before a collective is
+// compared with the work before the same collective on other ranks. Ranks with the same role run the same program. So
+// collectives with the same number, on communicators of one class, are at the same place in that program. This works
+// for any part of a step that the rings still contain.
 #pragma once
 
 #include <cstdint>

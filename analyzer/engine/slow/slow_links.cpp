@@ -24,8 +24,8 @@ struct NowAndThen {
   int64_t lost_ns = 0;
 };
 
-// Returns whether at least an eighth of the use's transfers take several times its usual time, while transfers of its
-// siblings almost never do. `siblings` are indexes of similar uses, including `use`.
+// Returns whether at least an eighth of the use's transfers take several times its usual time, while transfers of
+// similar uses almost never do. `siblings`: indexes of the similar uses, including `use`.
 NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& siblings, const std::vector<LinkUse>& uses) {
   constexpr double kMuch = 2.5;
   constexpr size_t kLeastTimes = 6;

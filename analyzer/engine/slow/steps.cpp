@@ -32,9 +32,10 @@ constexpr double kClear = 8.5;
 // The ratio of standard deviation to median deviation, for normally distributed values.
 constexpr double kDeviation = 1.4826;
 
-// Returns the standard deviation of one rank's steps, derived from the median deviation, so that a single delayed step
-// does not count. Uses the steps of all ranks of a role, because those of one rank are too few. Omits the step that is
-// itself the median, because its deviation is always zero. Also omits a rank that the others are compared with.
+// Estimates how much a rank's steps vary, as a standard deviation. It is derived from the median deviation, so a single
+// delayed step has little effect. Uses the steps of all ranks of a role, because those of one rank are too few. Omits
+// one step per rank, the median itself, because its deviation is always zero. Omits ranks whose values are all zero:
+// the others were measured against them.
 double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
   std::vector<int64_t> pooled, deviations;
   for (const std::vector<int64_t>& steps : steps_of_ranks) {

@@ -1,5 +1,5 @@
-// Tests how old operations are. Each rank's own clock decides, and setting a wall clock makes no operation look
-// stuck.
+// Tests the ages of operations. They are measured with each rank's own clock, and setting a wall clock makes no
+// operation look stuck.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

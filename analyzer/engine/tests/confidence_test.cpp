@@ -1,4 +1,4 @@
-// Tests the table of confidences: its promises, and that no rule contains a confidence or a sentence of evidence.
+// Tests the table of confidences, and that no rule contains a confidence or a sentence of evidence.
 #include "analyzer/engine/calibration/confidence.h"
 
 #include <gtest/gtest.h>

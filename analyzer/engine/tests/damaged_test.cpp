@@ -340,7 +340,7 @@ TEST(DamagedDumps, AFirstOperationIsAsOldAsIntactFilesSay) {
     }
     Verdict v = Analyze(b);
     EXPECT_EQ(v.findings_size(), seconds == 20 ? 0 : 1) << v.DebugString();
-    // All ranks are there. For the damaged file, not even its time is known.
+    // No rank's data is missing, and the damaged file has no capture time.
     b.ranks.push_back(b.ranks[2]);
     b.ranks[3].rank = b.ranks[3].memberships[0].member_rank = 3;
     b.ranks[0].captured_ns = 0;

@@ -145,7 +145,7 @@ TEST(Deadlock, RanksThatArePastBothCallsShowTheUsualOrder) {
   EXPECT_EQ(v.findings(0).reason(), REASON_OUT_OF_ORDER);
 }
 
-// Two ranks, in different groups of one kind, skipped a call of all ranks and are a step ahead. Their current
+// Two ranks, in different groups of one kind, skipped a call on the world and are a step ahead. Their current
 // operations have different numbers; the others are in one operation.
 TEST(Deadlock, AFewRanksInDifferentGroupsThatSkippedACallAreNamed) {
   std::vector<testing::JobComm> comms = {
@@ -405,9 +405,9 @@ TEST(PointToPoint, TheSenderToAWrongPeerIsNamed) {
   }
 }
 
-// Without marks, no record shows on which call a GPU is. The calls after the exchanges show two things: the peer of the
-// odd send never received it, and another rank waits for the send that its neighbor made to that peer instead. The peer
-// may be a new one, or the neighbor on the other side.
+// Without GPU progress markers, no record shows which call a GPU is in. The calls after the exchanges show two things:
+// the peer of the odd send never received it, and another rank waits for the send that its neighbor made to that peer
+// instead. The peer may be a new one, or the neighbor on the other side.
 TEST(PointToPoint, TheSenderToAWrongPeerIsNamedWithoutMarks) {
   for (const int wrong : {0, 3}) {
     Job job = Empty(4, {{"world", {0, 1, 2, 3}}, {"pp", {0, 1, 2, 3}}});

@@ -245,8 +245,7 @@ TEST(Engine, AnExtraCallAfterAllOthersEndedIsNamed) {
   }
 }
 
-// The call is the last one before the CPU thread waits. No record continues, so only earlier steps show the next
-// call.
+// The call is the last one before the CPU thread waits, so no record contains the next one. Only earlier steps show it.
 TEST(Engine, TheLastCallOfAStepIsSkippedOrRepeated) {
   for (int rank : {0, 5, 7}) {
     Job skip(2, 2, 2, kSteps);

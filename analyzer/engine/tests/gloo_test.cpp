@@ -101,8 +101,8 @@ TEST(Gloo, ARankThatSkippedACallIsNamedBesideALostFile) {
 }
 
 TEST(Gloo, AnIdleRankMayWaitForAnyRankWithoutAFile) {
-  // A pipeline: ranks 0 and 1, and ranks 2 and 3, reduce with each other; sends are not recorded. Rank 3 is gone, and
-  // rank 1 waits for it in a receive.
+  // A pipeline: ranks 0 and 1, and ranks 2 and 3, reduce with each other; sends are not recorded. Rank 3 left no dump,
+  // and rank 1 waits for it in a receive.
   Dumps dumps;
   for (int rank = 0; rank < 4; ++rank) {
     FrDump d = Empty();

@@ -19,7 +19,7 @@ using lockstep::testing::Culprits;
 using ring::CallKind;
 using testing::Job;
 
-// One rank's data runs out two steps early. It waits in the last operation of all ranks, which the others also reach.
+// One rank's data runs out two steps early. It waits in the last operation on the world, which the others also reach.
 TEST(Left, ARankThatEndsEarlyIsNamed) {
   for (int early : {0, 3, 7}) {
     Job job(2, 2, 2, 6);
@@ -127,9 +127,9 @@ Bundle Unfinished(const std::vector<Group>& groups, const std::vector<std::vecto
   return b;
 }
 
-// 8 ranks in tensor-parallel pairs, a group of the even ranks, and all ranks. Rank 4 has issued a tensor-parallel
-// call that its partner, rank 5, has not issued, and all ranks are in the call of all. With `ahead`, the other odd
-// ranks have issued the tensor-parallel call too, and only rank 5 is in the call of all.
+// 8 ranks in tensor-parallel pairs, a group of the even ranks, and a world. Rank 4 has issued a tensor-parallel call
+// that its partner, rank 5, has not issued, and all ranks are in a call on the world. With `ahead`, the other odd ranks
+// have issued the tensor-parallel call too, and only rank 5 is in the call on the world.
 Bundle OneCallMore(bool ahead) {
   std::vector<std::vector<uint32_t>> in(8);
   for (uint32_t r = 0; r < 8; ++r) {
@@ -159,7 +159,8 @@ TEST(Left, ARankThatWaitsOnlyForTheOneThatLeftIsNotNamed) {
   EXPECT_LE(v.findings(0).confidence(), 0.85) << "no earlier call shows that the call of all was never made there";
 }
 
-// As above, but rank 6 is in the call of all. Its leader, rank 5, issued the leaders' call behind a call of the island.
+// As above, but rank 6 is in the call on the world. Its leader, rank 5, issued the leaders' call behind a call of the
+// island.
 TEST(Left, ARankThatWaitsThroughOthersForTheOneThatLeftIsNotNamed) {
   const std::vector<Group> groups = {{"world", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
                                      {"leaders", {0, 5}},

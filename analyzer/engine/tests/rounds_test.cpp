@@ -195,8 +195,8 @@ TEST(Rounds, AnOlderCallOfAnotherGroupExplainsACallThatAllAreIn) {
   EXPECT_EQ(NamedBy(job.Judge()), "RANK_NOT_ARRIVED 2");
 }
 
-// Rank 3 is in a call of all ranks that no other rank makes. The records of the other ranks' current operations are
-// overwritten.
+// Rank 3 is in a collective on the group of all ranks that no other rank calls. The records of the other ranks' current
+// operations are overwritten.
 TEST(Rounds, ARankThatLeftIsNamedIfTheRecordsOfTheOthersAreOverwritten) {
   RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"pair", {0, 1}}, {"pair", {2, 3}}, {"across", {0, 2}}});
   for (size_t r = 0; r < 4; ++r) {
@@ -300,8 +300,8 @@ TEST(Rounds, RanksOfARingHaveOneRole) {
   EXPECT_EQ(NamedBy(job.Judge()), "P2P_UNMATCHED 1");
 }
 
-// Two pipelines of two stages. Rank 3 leaves out the first call of all ranks, and waits for its neighbor's next send.
-// Earlier steps continued as rank 3 does, so only the ranks that wait for it show that it left.
+// Two pipelines of two stages. Rank 3 skips the first call on the group of all ranks, and waits for its neighbor's next
+// send. Rank 3 continued in the same way in earlier steps, so only the ranks that wait for it show the skipped call.
 TEST(Rounds, OfTwoRanksWithOneRoleTheAwaitedRankLeft) {
   RoundDumps job(4, {{"world", {0, 1, 2, 3}}, {"pipe", {0, 1}}, {"pipe", {2, 3}}});
   for (size_t r = 0; r < 4; ++r) {

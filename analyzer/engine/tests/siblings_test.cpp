@@ -213,7 +213,7 @@ TEST(Siblings, ACompletionNoticedLateIsNotACause) {
   job.Expect(RANK_NOT_ARRIVED, {3});
 }
 
-// The peers completed #9 with rank 1, which would only wait for itself.
+// The peers completed #9, so rank 1 waits for no other rank there: its GPU is stuck.
 TEST(Siblings, ACompletionThatNothingElseExplainsIsACause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);

@@ -79,8 +79,8 @@ TEST(Silent, AGpuThatDidNotStartIsNotHeldUpByARankWithoutData) {
   }
 }
 
-// Without GPU progress markers, a CPU thread that waits for its GPU may be a victim. Calls that disagree show which
-// rank is not.
+// Without GPU progress markers, a CPU thread that waits for its GPU may be a victim. The mismatched calls show which
+// rank is at fault.
 TEST(Silent, WaitsForGpusWithoutMarkersAreNotCausesBesideMismatchedCalls) {
   for (int skips : {0, 6, 13}) {
     Job job(4, 2, 2, 6);

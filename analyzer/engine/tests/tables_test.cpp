@@ -71,8 +71,8 @@ std::vector<std::pair<int64_t, FindingKind>> MismatchesOf(const Bundle& bundle) 
   return found;
 }
 
-// Returns the first number, and the kind, of calls at one place that differ; empty if none do. Compares all calls with
-// each other.
+// Returns the sequence number and kind of the first mismatch; empty if there is none. Compares every pair of calls that
+// have the same number and position.
 std::vector<std::pair<int64_t, FindingKind>> ByComparingAll(const Bundle& bundle) {
   std::map<std::pair<int64_t, int>, std::vector<const Op*>> at;
   for (const Rank& rank : bundle.ranks) {
