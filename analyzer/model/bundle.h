@@ -42,7 +42,7 @@ struct Communicator {
   // Number among the children of one parent (or the roots) in creation order, from 1; 0 if unknown.
   uint32_t ordinal = 0;
   // Number among the unnamed communicators with the same members, from 1, in creation order if known. 0 if the
-  // communicator has a name or no twin.
+  // communicator has a name, or if no other has the same members.
   uint32_t twin = 0;
   int32_t color = 0;
   ring::CallKind origin = ring::CallKind::kNone;

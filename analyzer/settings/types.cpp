@@ -47,8 +47,8 @@ bool HasPort(std::string_view text, bool listen) {
          ((listen && port == "*") || (ParseNumber(port, &number) && number >= (listen ? 0 : 1) && number <= 65535));
 }
 
-// Returns whether `value` has the right format, and sets its number for the check of the limits. For an endpoint with
-// an invalid port that is -1.
+// Returns whether `value` has the right format. Sets *worth to the number that the caller compares with the limits: -1
+// for an endpoint with an invalid port.
 bool HasForm(const Row& row, std::string_view value, double* worth) {
   int64_t number = 0;
   uint64_t bytes = 0;

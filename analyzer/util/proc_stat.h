@@ -34,7 +34,7 @@ std::string ProcField(std::string_view text, std::string_view name);
 // Returns the numbers in such a line: "NSpid:\t4711\t12", "VmRSS:\t 1234 kB".
 std::vector<int64_t> ProcNumbers(std::string_view text, std::string_view name);
 
-// Returns the process's or thread's number in its own namespace (the last of NSpid); 0 if unknown.
+// Returns the PID or TID in the innermost namespace (the last entry of NSpid); 0 if unknown.
 pid_t InnerPid(const std::string& folder);
 
 // The id of this machine's current boot, 36 characters; "" if unreadable.

@@ -92,7 +92,7 @@ struct HostSource::Ring {
   Process process;
   ProcessSampler sampler;
   ProcessLook look;
-  std::shared_ptr<MarkTimes> marks;  // null if the process has no marks, or none yet
+  std::shared_ptr<MarkTimes> marks;  // null if the process has no GPU progress markers, or none yet
   uint64_t progress_mark = 0;
   int64_t progress_ns = 0;
 };
@@ -386,7 +386,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   const bool clean =
       ring->digest.process.state == ring::RecorderState::kCleanExit || before == ring::RecorderState::kReplaced;
   if (process.life == Life::kGone && !clean) Save(ring);
-  if (!was_alive && (end == nullptr || clean)) return;  // the end was already reported
+  if (!was_alive && (end == nullptr || clean)) return;  // not reported: ended cleanly, or before this agent started
   ring->ended_real_ns = end->real_ns;
   ring->told = false;
   if (!was_alive) return;

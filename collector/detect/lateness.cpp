@@ -9,8 +9,8 @@ namespace {
 constexpr int64_t kClockTrust = 50'000'000;
 constexpr uint64_t kForgetAfterLooks = 4096;  // for communicators that no live ring contains any more
 
-// Returns whether marks show the progress of the stream that a thread waits for. If that stream is unknown, any marked
-// stream counts.
+// Returns whether GPU progress markers show the progress of the stream that a thread waits for. If that stream is
+// unknown, any stream with markers counts.
 bool IsMarked(const DigestView& view, uint32_t stream) {
   if (stream == UINT32_MAX) return !view.streams.empty();
   return std::any_of(view.streams.begin(), view.streams.end(),
@@ -135,7 +135,8 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
         since = std::max(since, comm->second.second);
       NoteWait(view, wait.comm, since, wait.seq, view.doing);
     } else if (!IsMarked(view, wait.stream)) {
-      // Without marks, the GPU's work is unknown. The last issued operation is the most likely one.
+      // Without GPU progress markers, it is unknown what the GPU is doing. The last issued operation is the most likely
+      // one.
       NoteWait(view, last_used, std::max(wait.since_ns, slot.progress_ns), 0, view.doing);
     }
   }

@@ -79,8 +79,8 @@ int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   return motion.activity_age_ns < 0 ? motion.idle_ns : std::min(motion.idle_ns, motion.activity_age_ns);
 }
 
-// Returns whether the rank's GPU has unfinished NCCL work. Without marks, assumes so if a member with marks has not
-// completed what this rank issued.
+// Returns whether the rank's GPU has unfinished NCCL work. Without GPU progress markers, assumes so if a member with
+// markers has not completed what this rank issued.
 bool HasUnfinished(const Rank& rank, const std::vector<int64_t>& completed) {
   const auto open = [&completed](const Membership& membership) {
     return membership.comm < completed.size() && membership.completed == kUnknown &&
@@ -204,7 +204,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
   RootFinding root;
   // Indexed by communicator: number of collectives issued by the member that is furthest behind.
   std::vector<int64_t> lowest(bundle.comms.size(), INT64_MAX);
-  // Like `lowest`, but counts completed collectives, of members with marks.
+  // Like `lowest`, but counts completed collectives, of members with GPU progress markers.
   std::vector<int64_t> completed = lowest;
   for (const Rank& rank : bundle.ranks) {
     for (const Membership& membership : rank.memberships) {

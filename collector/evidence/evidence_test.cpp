@@ -301,7 +301,7 @@ TEST(Evidence, RefusedAccessIsReported) {
   EXPECT_THAT(text, HasSubstr("Thread ")) << "states are visible without the permission";
 }
 
-// Returns how many of the process's threads are stopped by a tracer.
+// Returns how many of the process's threads are stopped, by a tracer or a signal.
 size_t StoppedThreads(pid_t pid) {
   size_t stopped = 0;
   DIR* tasks = opendir(absl::StrCat("/proc/", pid, "/task").c_str());

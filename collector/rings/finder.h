@@ -4,7 +4,7 @@
 //
 // Everything it finds is untrusted. It follows no link out of the container, except for a link to a ring in memory
 // (memory_ring.h). It accepts only regular files that only their owner may write, up to the largest ring's size. The
-// numbers of folders, files and looks are limited.
+// numbers of folders, files and examinations are limited.
 #pragma once
 
 #include <sys/types.h>

@@ -107,7 +107,8 @@ class MarkSampler {
   MarkSampler(const MarkSampler&) = delete;
   MarkSampler& operator=(const MarkSampler&) = delete;
 
-  // Adds the ring, with its own descriptor. Returns null if the ring has no marks. The first call starts the thread.
+  // Adds the ring, with its own descriptor. Returns null if the ring has no GPU progress markers. The first call starts
+  // the thread.
   std::shared_ptr<MarkTimes> Add(int fd, uid_t owner);
   // Stops reading the ring; its results stay.
   void Remove(const std::shared_ptr<MarkTimes>& times);

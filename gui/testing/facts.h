@@ -7,8 +7,8 @@
 
 namespace lockstep::gui::testing {
 
-// Adds the bundle's ranks that the facts lack, and clears references to classes and findings that do not exist. If the
-// index cannot be opened, fails the test and returns null.
+// Adds the bundle's ranks that are missing from the facts, and clears references to classes and findings that do not
+// exist. If the index cannot be opened, fails the test and returns null.
 inline DocumentPtr OpenWith(const Bundle& bundle, ViewFacts facts) {
   for (size_t i = static_cast<size_t>(facts.ranks_size()); i < bundle.ranks.size(); ++i)
     facts.add_ranks()->set_rank(bundle.ranks[i].rank);

@@ -1,5 +1,5 @@
 // Wrappers of the CUDA runtime functions that Lockstep records, except graphs: calls in which the CPU thread waits,
-// calls that order streams, and calls that create or destroy streams and events. The _ptsz and _ptds twins are for
+// calls that order streams, and calls that create or destroy streams and events. The _ptsz and _ptds variants are for
 // programs built with per-thread default streams.
 #include "recorder/calls/cuda.h"
 #include "recorder/core/gpu_marks.h"

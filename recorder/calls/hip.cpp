@@ -1,5 +1,5 @@
 // Wrappers of the HIP functions in which a CPU thread waits or that order streams: the same subset as for CUDA,
-// recorded in the same way. The _spt twins are for the per-thread default stream.
+// recorded in the same way. The _spt variants are for the per-thread default stream.
 #include "recorder/abi/nccl.h"
 #include "recorder/calls/cuda_calls.h"
 #include "recorder/core/real.h"
@@ -18,7 +18,7 @@ using lockstep::ring::CallKind;
     const auto forward = [&] { return real ARGUMENTS; };                              \
     return SEE;                                                                       \
   }
-// Like LOCKSTEP_HIP, for NAME and its _spt twin. SEE may use `on`, the parameter `stream` or what it stands for.
+// Like LOCKSTEP_HIP, for NAME and its variant NAME_spt. SEE may use `on`, the parameter `stream` or what it stands for.
 #define LOCKSTEP_HIP_STREAM(NAME, PARAMETERS, ARGUMENTS, SEE)                           \
   LOCKSTEP_HIP(NAME, PARAMETERS, ARGUMENTS, [&](CudaStream on) { return SEE; }(stream)) \
   LOCKSTEP_HIP(NAME##_spt, PARAMETERS, ARGUMENTS, [&](CudaStream on) { return SEE; }(OwnDefault(stream)))

@@ -82,7 +82,7 @@ bool MapMark(StreamLocal* stream) noexcept {
   if (!RegisterMarks()) {
     const uint32_t registered = LoadAcquire(&g_registered);
     if (registered == 3) stream->tries = 0;
-    // Another thread is registering the marker memory, so this attempt does not count.
+    // If another thread is registering the marker memory now, this attempt does not count.
     if (registered == 1 && stream->tries < kTries) ++stream->tries;
     return false;
   }

@@ -1,5 +1,5 @@
-// A test program for machines with a different architecture from the build machine's. It needs no library except an
-// NCCL that does nothing, and calls it in every way that programs do.
+// A test program for machines with a different architecture than the build machine. It needs no library except an NCCL
+// that does nothing, and calls it in every way that programs do.
 //   arm_host linked | by-hand LIBRARY | threads
 // It prints its results, which must be the same with and without the recorder.
 #include <dlfcn.h>

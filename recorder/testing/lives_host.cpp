@@ -507,7 +507,7 @@ int Rocm() {
   CHECK(Runtime("SetDevice", 1));
   CHECK(Reduce(devices[1], devices[1].comm));
   Synchronize(devices);
-  // Without a stream, the _spt twins use the calling thread's own default stream.
+  // Without a stream, the _spt variants use the calling thread's own default stream.
   CHECK(Runtime("SetDevice", 0));
   CHECK(NCCL(ncclAllReduce)(devices[0].send, devices[0].recv, kCount, ncclFloat, ncclSum, devices[0].comm,
                             cudaStreamPerThread));

@@ -289,7 +289,7 @@ class StateJudge {
     }
     view.counts_p2p = counter == 2;
     if (counter == 2) view.p2p_enqueued = enqueued;
-    // The last completed operation may be of a different kind from the last enqueued one, even if both have the same
+    // The last completed operation may be of a different kind than the last enqueued one, even if both have the same
     // number. They are the same operation only if the other counter is lower, or if the last enqueued operation is
     // itself marked complete.
     const int64_t other = counter == 2 ? group.collectives : group.p2ps;

@@ -392,7 +392,7 @@ class Ends {
   std::map<int32_t, End> own_, of_others_;  // indexed by rank
   std::vector<End> unplaced_, unplaced_of_others_;
   Raised made_;                 // from a warning; see GatherWarnings
-  bool calls_differ_ = false;   // a rank received a different size from what its own call expects, which made it fail
+  bool calls_differ_ = false;   // a rank received a different size than its own call expects, which made it fail
   std::vector<End> processes_;  // first failures of processes whose rank is unknown
   std::vector<End> locals_;     // first failures on hosts; their local ranks may not be ranks of the job
 };

@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMostInspected = 1u << 16, kMostOps = 1u << 21, kMostOpsOfComm = 4096;
 
-// Returns the value of a key in such a line. No key occurs twice at the same depth. A quote inside a string is preceded
-// by a backslash, so no string looks like a key.
+// Returns the text after the first occurrence of a key and its colon; empty if there is none. `key` includes its
+// quotes. Inside a string, a backslash precedes every quote, so no string contains a key.
 std::string_view ValueOf(std::string_view text, std::string_view key) {
   const size_t at = text.find(key);
   if (at == std::string_view::npos) return {};

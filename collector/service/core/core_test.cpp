@@ -334,8 +334,8 @@ TEST_F(CollectorCoreTest, ACollectorRestartedWhileGatheringContinues) {
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
 }
 
-// Digests alone may give a different verdict from that of the whole rings and stacks before. If nothing has moved
-// since, it is the same hang.
+// Digests alone may give a different verdict than the whole rings and stacks gave before. If nothing has moved since,
+// it is the same hang.
 TEST_F(CollectorCoreTest, ARestartWithAnotherVerdictDeclaresNoNewHang) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();

@@ -1,5 +1,5 @@
-// The looks of all visible lanes: one byte per pixel column, for each pixel row or each lane. Pure; any thread may call
-// it.
+// What to draw in all visible lanes: one byte (TimelineLook) per pixel column, for each pixel row or each lane. Pure;
+// any thread may call it.
 #pragma once
 
 #include <cstdint>
