@@ -143,8 +143,9 @@ class Detector {
   // kRecovered once it moves again. That may be in the communicators that hung (rule "hung"), or in new ones that its
   // ranks created ("restart").
   std::vector<Decision> Tick(int64_t now);
-  // Requests digests of every rank when a rank becomes late, when a process exited abnormally, or when the named ranks
-  // have moved. Repeats the request at growing intervals.
+  // Returns the data that is needed now. Digests of every rank are needed when a rank becomes late, when a process
+  // exits abnormally, when the named ranks have moved, and again at growing intervals. In between, samples of the roots
+  // are needed.
   Wish Wanted(int64_t now) const;
   // Returns whether a wait is late, a process exited abnormally, or ranks wait after a process exited.
   bool Suspicious(int64_t now) const;

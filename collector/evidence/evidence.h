@@ -43,7 +43,7 @@ class EvidenceJob {
 
   // Never waits. Returns true if the job is done.
   bool Poll();
-  // Returns when the job is done, at the latest a second after the deadline.
+  // Waits until the job is done, at most until a second after the deadline.
   void Wait();
   // The report so far; the caller sets `rank`.
   const EvidenceReport& report() const { return report_; }

@@ -24,8 +24,8 @@ class ProcessSampler {
   void Sample(pid_t pid, const ProcessTree& tree, Process* process);
   // Call this when the process has made progress, so that earlier samples no longer count.
   void Forget(Process* process);
-  // Returns since when samples a second or more apart have seen the process idle (monotonic); 0 if it was active or not
-  // sampled twice.
+  // Returns the monotonic time from which samples, a second or more apart, have shown the process idle. 0 if it was
+  // active or not sampled twice.
   int64_t idle_since_ns() const { return idle_since_ns_; }
 
  private:

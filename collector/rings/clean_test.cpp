@@ -51,7 +51,7 @@ class CleanTest : public support::FolderTest {
            "' '" LOCKSTEP_DEATHS_PROGRAM "' " +
            mode + " >'" + folder_ + "/out' 2>&1";
   }
-  // Returns when the ring of the program is complete.
+  // Starts the program, and waits until its ring is complete.
   void StartHost(const std::string& mode) {
     const pid_t child = fork();
     if (child == 0) {

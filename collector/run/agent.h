@@ -48,7 +48,7 @@ class Agent {
   // Reads the state letter of every live process, and for slots in `still` (ascending) CPU, I/O and wait channel. CPU
   // and I/O are differences from a sample at least a second older. Forgets the samples of other slots.
   void SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree);
-  // Returns since when (monotonic) samples have seen the process idle; 0 if they have not.
+  // Returns the monotonic time from which samples have shown the process idle; 0 if it was active or not sampled twice.
   int64_t IdleSince(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->sampler.idle_since_ns(); }
   // Gathers stacks and other evidence (evidence.h) of these processes in the background.
   void Inspect(const std::vector<int32_t>& slots);

@@ -38,7 +38,8 @@ class Wakeup {
 
 bool SetInt(void* socket, int option, int value);
 bool SetString(void* socket, int option, const std::string& value);
-// Sets the limits, keepalive and linger that server and client share. Queue sizes are in messages.
+// Sets the limits, keepalive and linger that server and client share. Queue sizes are in messages. Returns false, with
+// zmq_errno() set, if libzmq refuses a value.
 bool SetBounds(void* socket, int send_queue, int receive_queue);
 
 // The parts of one message. `identity` is the sender's routing ID, if requested. Unexpected further parts are counted

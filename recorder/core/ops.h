@@ -61,7 +61,7 @@ inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcep
 }
 
 // Called before and after the outermost group end. `simulated` means ncclGroupSimulateEnd. `mark` is on the caller's
-// stack until EndGroup.
+// stack until EndGroup. BeginGroupEnd returns false if nothing is recorded.
 bool BeginGroupEnd(ring::CallKind kind, InsideMark* mark) noexcept;
 void EndGroup(int result, bool simulated) noexcept;
 // Called for GroupStart at depth 0.

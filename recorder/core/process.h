@@ -248,7 +248,7 @@ void AssignRing(ThreadState* thread) noexcept;
 // and threads that ended inside a call. May stop recording.
 void Calibrate(uint64_t now) noexcept;
 
-// Detects that `thread` left a call without returning (by an exception, or a jump out of a signal handler), and
+// Returns whether `thread` left a call without returning (by an exception, or a jump out of a signal handler). If so,
 // corrects the state. `frame` is the stack frame of the current call.
 bool LeftTheCall(ThreadState* thread, const void* frame) noexcept;
 

@@ -7,8 +7,8 @@
 
 namespace lockstep::recorder::profiler {
 
-// Starts recording unless something prevents it. A process that only the profiler reports gets no GPU progress
-// markers.
+// Starts recording unless something prevents it. Returns whether the process records. A process that only the profiler
+// reports gets no GPU progress markers.
 bool StartForProfiler() noexcept;
 
 // Contexts. A communicator whose creation was recorded is found by its identity, and others at their first operation.

@@ -49,8 +49,8 @@ double VariationOf(const std::vector<std::vector<int64_t>>& steps_of_ranks) {
   return kDeviation * static_cast<double>(Median(std::move(pooled)));
 }
 
-// Like VariationOf, for a single rank, which chance may delay in more steps than others. Omits only the sixth of its
-// steps that deviates most.
+// Returns how much a single rank's steps vary: their standard deviation, without the sixth of the steps that deviates
+// most. By chance, one rank may be delayed in more steps than the role's other ranks.
 double OwnVariationOf(const std::vector<int64_t>& steps) {
   const int64_t middle = Usual(steps);
   std::vector<double> deviations;

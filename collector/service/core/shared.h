@@ -101,7 +101,7 @@ class CoreShared {
   // Returns whether this process issued the number.
   bool Gave(uint64_t request) const { return request > request_base_ && request <= (request_base_ | requests_); }
 
-  // Decodes a message, and counts it if it is invalid.
+  // Decodes a message. If the message is invalid, counts it and returns false.
   bool Decode(const wire::Message& message, google::protobuf::MessageLite* into);
   void Send(const Address& to, wire::Type type, const google::protobuf::MessageLite& message);
   void Say(const std::string& line) { actions->Say(line); }
