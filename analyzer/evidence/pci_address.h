@@ -1,4 +1,4 @@
-// PCI addresses in the forms of the driver, the kernel and users.
+// Converts PCI addresses from the driver's or the kernel's form to the usual one.
 #pragma once
 
 #include <string>

@@ -23,8 +23,8 @@ class ExportTime {
   int64_t Captured(size_t rank_index) const;
   int64_t first_ns() const { return first_; }  // earliest event; 0 if there is none
   int64_t last_ns() const { return last_; }    // latest event
-  // Returns when the job stopped: when the first finding's nearest victims began to wait, or the last event if there
-  // are none.
+  // Returns when the job stopped: when a rank first began to wait for the first finding's culprits. If there is no such
+  // rank, returns the time of the last event.
   int64_t stop_ns() const { return stop_; }
 
   // Returns whether an operation is selected. Times are job times; `begin` is 0 if unknown (then selected), `end` is 0

@@ -236,7 +236,7 @@ TEST(TimedJob, AStragglerLengthensEveryStepAndWaitsLeast) {
   job.compute_factor = [](int rank, int) { return rank == 3 ? 1.5 : 1.0; };
   const Bundle bundle = job.Run();
   ASSERT_EQ(job.true_step_ends.size(), 8u);
-  // A step has nine computations of 5 ms, each half as long again.
+  // A step has nine computations of 5 ms, and each of rank 3's takes half as long again.
   EXPECT_NEAR(static_cast<double>(job.true_step_ends.back() - healthy.back()), 8 * 9 * 2.5e6, 8 * 9 * 0.3e6);
   std::vector<int64_t> in_operations;
   for (const Rank& rank : bundle.ranks) {

@@ -1,4 +1,4 @@
-// Units of time in nanoseconds. Every time in this project is an int64_t in nanoseconds.
+// Units of time in nanoseconds. Times are int64_t numbers of nanoseconds unless stated otherwise.
 #pragma once
 
 #include <cstdint>
