@@ -1,7 +1,9 @@
 // Finds cycles in which a few ranks continued without an operation that many ranks are in. They left the loop at its
 // end, or skipped a step, and wait for the others at a later place.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -51,7 +53,9 @@ class CircleLeavers {
   struct Missed {
     const Edge* edge = nullptr;
     int32_t waiter = -1;
-    RankSet issued;  // ranks that issued at least one of these calls
+    RankSet waiting;  // ranks that wait in it
+    RankSet issued;   // ranks that wait in any call that one of odd_ did not issue
+    RankSet lacking;  // ranks that did not issue it
   };
 
   bool Inside(uint32_t v) const { return std::ranges::binary_search(sink_, v); }
@@ -135,16 +139,20 @@ class CircleLeavers {
            });
   }
 
-  // Returns the operation that ranks in odd_ have not issued and others have. Of several, returns the one on the
+  // Returns the operation that all ranks in odd_ have not issued and others have. Of several, returns the one on the
   // smallest communicator, which is the first place that they left.
   Missed FirstMissed() const {
-    Missed missed;
-    const auto consider = [&](const Edge& e, uint32_t from) {
+    RankSet issued;
+    std::map<std::tuple<uint32_t, ring::CallKind, int64_t>, Missed> missed;  // by communicator, direction and number
+    const auto consider = [&](const Edge& e, uint32_t from, int32_t lacking) {
       const int32_t waiter = graph_.RankOf(from);
       if (e.op == nullptr || waiter < 0 || odd_.contains(waiter)) return;
-      missed.issued.insert(waiter);
-      if (missed.edge == nullptr || facts_.bundle.comms[e.comm].size < facts_.bundle.comms[missed.edge->comm].size)
-        missed.edge = &e, missed.waiter = waiter;
+      const bool exchange = IsPointToPoint(e.op->kind);  // each pair has its own numbers
+      Missed& at = missed[{e.comm, exchange ? e.op->kind : ring::CallKind::kNone, exchange ? 0 : e.op->seq}];
+      issued.insert(waiter);
+      at.waiting.insert(waiter);
+      at.lacking.insert(lacking);
+      if (at.edge == nullptr) at.edge = &e, at.waiter = waiter;
     };
     for (int32_t r : odd_) {
       for (uint32_t w : graph_.back[WaitGraph::HostNode(r)]) {
@@ -152,12 +160,19 @@ class CircleLeavers {
         const uint32_t to = collective ? w : WaitGraph::HostNode(r);
         for (uint32_t from : collective ? graph_.back[w] : std::vector<uint32_t>{w}) {
           for (const Edge& e : graph_.edges[from]) {
-            if (e.to == to) consider(e, from);
+            if (e.to == to) consider(e, from, r);
           }
         }
       }
     }
-    return missed;
+    const auto size = [&](const Missed& at) { return facts_.bundle.comms[at.edge->comm].size; };
+    Missed first;
+    for (const auto& [key, at] : missed) {
+      if (at.lacking == odd_ && (first.edge == nullptr || size(at) < size(first))) first = at;
+    }
+    if (first.waiting.size() < odd_.size()) return {};  // more likely, those that wait there left the others
+    first.issued = std::move(issued);
+    return first;
   }
 
   Cause Describe(const Missed& missed) const {

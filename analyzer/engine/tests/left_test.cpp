@@ -196,6 +196,16 @@ TEST(Left, TheOnlyRankThatStillWaitsIsAhead) {
   }
 }
 
+// Rank 3 skipped the trainers' call and waits alone in the call of the world. The other trainers are in the call that it
+// skipped, and ranks 4 to 7 wait for rank 0, the only trainer in their group.
+TEST(Left, TheManyInAnEarlierCallDidNotSkipTheCallOfOne) {
+  const std::vector<Group> groups = {
+      {"world", {0, 1, 2, 3, 4, 5, 6, 7}}, {"trainer", {0, 1, 2, 3}}, {"weights", {0, 4, 5, 6, 7}}};
+  const Verdict v = Analyze(Unfinished(groups, {{1}, {1}, {1}, {0, 1}, {2, 0}, {2, 0}, {2, 0}, {2, 0}}));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{3}) << v.DebugString();
+}
+
 TEST(Left, EitherOfTwoRanksOneCallApartMayBeWrong) {
   const Verdict v = Analyze(OneCallMore(false));
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
