@@ -42,7 +42,7 @@ class CircleLeavers {
   std::vector<Cause> Find() {
     TakeTheFew();
     DropHeldByOthers();
-    if (odd_.empty() || !AreFew()) return {};
+    if (odd_.empty() || !AreFew() || AnotherIsAlone()) return {};
     const Missed missed = FirstMissed();
     if (missed.edge == nullptr) return {};
     return {Describe(missed)};
@@ -130,6 +130,24 @@ class CircleLeavers {
       if (!AnyFront(r, [&](uint32_t queue, const Op&) { return WaitsForOthersOnly(r, queue); })) by_itself.insert(r);
     }
     if (!by_itself.empty()) odd_ = std::move(by_itself);
+  }
+
+  // Returns whether only one rank of the cycle waits in a collective in which no other rank waits, and that rank is not
+  // in odd_. It is then more likely that this rank left the others.
+  bool AnotherIsAlone() const {
+    std::map<std::pair<uint32_t, int64_t>, RankSet> in;  // by communicator and number
+    for (const int32_t r : all_) {
+      for (const Queue& queue : graph_.QueuesOf(r)) {
+        if (!Inside(graph_.NodeOf(queue)) || queue.front.op == nullptr) continue;
+        if (!queue.front.InCollective()) return false;
+        in[{queue.front.comm, queue.front.op->seq}].insert(r);
+      }
+    }
+    RankSet alone;
+    for (const auto& [key, ranks] : in) {
+      if (ranks.size() == 1) alone.insert(*ranks.begin());
+    }
+    return alone.size() == 1 && !odd_.contains(*alone.begin());
   }
 
   // Unmatched sends and receives are a different fault, and of only two ranks, either may be wrong.
