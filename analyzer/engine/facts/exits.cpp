@@ -35,9 +35,9 @@ End EndOf(const Process& p) {
 
 bool KilledHard(const Process& p) { return p.life == Life::kKilled && p.signal == SIGKILL; }
 
-// Returns whether a launcher killed what was left of the job: no process runs, and SIGKILL ended more processes than
-// ended otherwise. At least one host has both kinds of ends, and SIGKILL came first on none. Ends by other signals of a
-// launcher do not count.
+// Returns whether a launcher killed what was left of the job. All processes have ended, and SIGKILL ended more than
+// half of them. On at least one host, processes ended in both ways, and on no host did SIGKILL come first. Ends by
+// other signals of a launcher are ignored.
 bool RestWasKilled(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>>
       first;  // first end by SIGKILL, first other end

@@ -13,17 +13,18 @@
 namespace lockstep {
 
 // Returns whether the process was waiting for its GPU, or was in a call, when it ended. The state of its threads in the
-// ring outlives it. Also false if unknown.
+// ring outlives it. False if unknown.
 bool EndedWaiting(const Rank& rank);
 
 // One signal may have ended all processes of a host that ended within this time.
 constexpr int64_t kEndedTogether = 50'000'000;
 
-// Returns, for each rank index, whether the process ended because of another. There are three cases. It waited,
-// directly or through others, for a process that had ended or a rank without data. A watchdog (see below) ended it, or
-// a launcher's signal if not all ended so. It gave up waiting after another process of its host crashed, and its own
-// GPU reported no error. A crash never counts as a consequence. SIGKILL counts as one only if a launcher killed the
-// rest of the job, or if another process of the host crashed more than kEndedTogether before a waiting process.
+// Returns, for each rank index, whether the process ended because of another. That is so if it waited, directly or
+// through others, for a process that had ended, or directly for a rank without data. It is also so if a watchdog ended
+// it (see below), or a launcher's signal that did not end all processes. The third case is a process that was waiting
+// when it ended, after another process of its host had crashed or ended in its own code, and whose own GPU reported no
+// error. A crash never counts as a consequence. SIGKILL counts as one only if a launcher killed the rest of the job, or
+// if another process of the host crashed more than kEndedTogether before a waiting process.
 std::vector<bool> FindConsequences(const Model& model);
 
 // The end of a process by a watchdog: a waiting process died of SIGABRT at least a minute after it entered its oldest

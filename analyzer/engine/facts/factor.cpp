@@ -102,8 +102,8 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
     const Thing& thing = things[t];
     if (static_cast<double>(count) < kNearlyAll * static_cast<double>(thing.ranks.size())) continue;
     if (static_cast<double>(culprits.size() - count) > kFewOthers * static_cast<double>(culprits.size())) continue;
-    // Things are sorted by kind, smallest first: a host precedes a switch that has no other host of the job. If several
-    // things have equally few ranks, the first is used.
+    // Things are sorted by kind, smallest first. If several things have equally few ranks, such as a switch and the
+    // rack that contains only that switch, the first is used.
     if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;
   }
   return best;

@@ -64,7 +64,8 @@ class Finder {
 
   static bool Counts(const Membership& ms) { return ms.origin == CallKind::kNone || ring::IsCommInit(ms.origin); }
 
-  // Usually no communicator is being created, and then the members need not be looked up.
+  // Returns whether the creation of any communicator is unfinished or failed. Usually there is none, and then the
+  // members need not be looked up.
   bool AnyPending() const {
     return std::ranges::any_of(bundle_.ranks, [](const Rank& rank) {
       return std::ranges::any_of(rank.memberships, [](const Membership& ms) {

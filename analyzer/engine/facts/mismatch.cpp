@@ -58,8 +58,8 @@ bool Identical(const Op& a, const Op& b) {
 }
 
 // A class of calls that agree with each other. Sources record different facts about a call, so a call with few known
-// facts may agree with calls that differ from each other. A call is added only if it agrees with every form in the
-// class.
+// facts may agree with calls that differ from each other. A call is added only if it agrees with every distinct form of
+// the call in the class.
 class Alike {
  public:
   bool Take(const Bundle& bundle, const Seen& s) {
@@ -128,8 +128,8 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   return true;
 }
 
-// Finds an all-to-all in which all members together send more or less than they receive. If only one member sends a
-// different number than it receives, that member is wrong.
+// Returns whether the calls are an all-to-all in which all members together send more or less than they receive. If
+// there are at least three members, and only one sends a different number than it receives, that member is wrong.
 bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismatch* out) {
   if (calls.size() != view.members.size() || calls.size() < 2) return false;
   uint64_t in = 0, sent = 0;  // unsigned, because hostile records may exceed the signed range

@@ -78,7 +78,7 @@ void Model::Classify(const Communicator& comm, CommView* view) const {
 }
 
 // Infers the global ranks of members that no source contains. In the communicator of all ranks, they equal the member
-// ranks. Other groups are assumed to have equal steps, unless the known members contradict this.
+// ranks. The global ranks of other groups are assumed to be equally far apart, unless the known ones are not.
 void Model::InferMembers(const Communicator& comm, CommView* view) const {
   auto& members = view->members;
   if (comm.size > 0 && comm.size == bundle.ranks_expected && members.size() == static_cast<size_t>(comm.size)) {
@@ -317,8 +317,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
     }
     view.in_flight[unit].ops.push_back(i);
     view.unit_of_op[i - view.first_in_flight] = unit;
-    // A damaged file may have no capture time or no clock. The rank's operations do not count as old if other ranks
-    // know ages.
+    // A damaged file may have no capture time or no clock. Its operations do not count as old if the ages of other
+    // ranks' operations are known.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);
     const bool set_back = age == kUnknown && op.enter_ns > 0 && (rank.set_back || rank.captured_ns > 0);
@@ -395,7 +395,8 @@ const Model::Exchanges& Model::ExchangesOf(int32_t rank_index) const {
   for (auto& [key, lane] : made->lanes) {
     if (!framework && !std::ranges::is_sorted(lane, by_number)) std::ranges::stable_sort(lane, by_number);
   }
-  // The group's sends and receives are numbered together, from 1.
+  // A framework numbers a group's sends and receives together, from 1. So none are missing if the first one has number
+  // 1.
   for (size_t m = 0; m < first.size(); ++m)
     made->whole.push_back(framework && !rank.damaged && !rank.only_active && first[m] == 1 &&
                           rank.memberships[m].not_loaded == 0);
@@ -428,8 +429,8 @@ size_t CountBefore(const Model::Exchanges::Lane& lane, uint32_t index) {
 }
 
 // Finds the last collective that both ranks completed before the operation, and returns how many entries of each lane
-// precede it. Returns nullopt if there is none, or if one rank has exchanged more often than the other since the first
-// such collective of a communicator. Sets `sure` if a communicator has two such collectives.
+// precede it. Returns nullopt if there is none, or if one rank has exchanged more often than the other between
+// the first and the last such collective of a communicator. Sets `sure` if a communicator has two such collectives.
 std::optional<std::pair<size_t, size_t>> MetBefore(const Model& model, int32_t rank, uint32_t index,
                                                    const Model::Exchanges::Lane& lane, int32_t peer,
                                                    const Model::Exchanges::Lane& other, bool* sure) {

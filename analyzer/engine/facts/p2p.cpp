@@ -31,7 +31,8 @@ class Siblings {
  public:
   explicit Siblings(const Model& model) : model_(model) {}
 
-  // Returns whether more than half of the corresponding ranks (three or more, with this one) agree on other arguments.
+  // Returns whether more than half of the corresponding ranks (at least three, this one included) agree on other
+  // arguments.
   bool Odd(const Place& place) {
     const Vote& vote = Of(place);
     return vote.total >= 3 && vote.for_usual * 2 > vote.total &&

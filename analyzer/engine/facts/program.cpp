@@ -69,8 +69,8 @@ class Aligner {
     return n;
   }
 
-  // Returns after how many further calls `a` also makes the next calls of `b`, at least `least` of them; 0 if it never
-  // does.
+  // Returns after how many further calls `a` also makes the next calls of `b`, at least `least` of them; 0 if it does
+  // not do so soon.
   size_t CallsUntil(std::span<const Token> a, size_t i, std::span<const Token> b, size_t j, size_t least) const {
     constexpr size_t kFar = 64;
     for (size_t d = 1; d <= kFar && i + d + least <= a.size(); ++d) {
@@ -279,7 +279,7 @@ class Aligner {
     return 2 * std::ranges::count_if(members, is_in) < static_cast<ptrdiff_t>(members.size());
   }
 
-  // Finds the first calls in both that are at the same place in the program.
+  // Finds the first calls in both that are at the same place in the program. Returns whether there are any.
   static bool Anchor(const Segment& a, const Segment& b, size_t* i, size_t* j) {
     // Unless they have nothing in common, records of ranks with one role begin within a few calls of each other.
     for (size_t k = 0; k < b.size() && k < kAnchorTries; ++k) {
@@ -308,7 +308,8 @@ class Aligner {
   const bool hung_;
 };
 
-// Returns the call that most members of a communicator made at that number, or null. Sets whether members differ.
+// Returns the call that most members of a communicator made at that number, or null. Sets `differ` to whether their
+// calls differ.
 const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq, bool* differ) {
   constexpr size_t kMostCalls = 8;  // if there are more different calls, there is no majority
   std::vector<std::pair<const Op*, size_t>> calls;
@@ -574,7 +575,8 @@ class Family {
     return added > 0 && (left_out == 0 || added < left_out);
   }
 
-  // Returns whether both are the same call. The kinds of calls decide unless only arguments and places differ.
+  // Returns whether both are the same call. If `by_arguments` is set, arguments and places in the code must agree, too;
+  // otherwise, the kind of call is enough.
   bool Alike(const Token& a, const Token& b, bool by_arguments) const {
     return by_arguments ? aligner_.SamePlace(a, b) : SameKindOfCall(a, b);
   }

@@ -60,7 +60,7 @@ class Reader {
       for (auto& [lane, numbers] : numbers_.exchanges()) std::ranges::sort(numbers);
     }
     const std::string role = absl::StrCat(model_.roles().of_rank[rank_index]);
-    std::map<uint64_t, int> makers;  // number of the rank's threads by kind of call
+    std::map<uint64_t, int> makers;  // for each kind of call: how many of the rank's threads make it
     for (auto& [thread, program] : programs) {
       program.rank = static_cast<int32_t>(rank_index);
       program.role = role;

@@ -320,7 +320,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
   }
 }
 
-// Checks groups with one description in a framework's dumps, if no rank is in two of them: the slices of a layout.
+// Checks groups with the same description in a framework's dumps, if no rank is in two of them: the slices of a layout.
 void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   std::map<std::string, std::vector<uint32_t>> families;

@@ -219,8 +219,8 @@ class StartUpStory {
   }
 
   // Finds, on each rank, runs of creations that do not need each other's results, although each started after the
-  // previous one ended. If they were made at the same time, they could take as long as the longest one. The remaining
-  // time is the cost of serializing them.
+  // previous one ended. Made at the same time, they would take only as long as the longest one. The remaining time is
+  // the cost of serializing them.
   void FindSerial() {
     absl::flat_hash_map<uint64_t, bool> needs;
     std::vector<int32_t> votes(calls_.size());

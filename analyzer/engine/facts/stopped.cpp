@@ -36,7 +36,7 @@ class Comparer {
   // Returns the first call that `witness` made after all unfinished work of `rank`, and that `rank` did not make; null
   // if there is none. Earlier calls of `witness` prove nothing, because `rank` may have made other calls before that
   // work. A call that no member of the rank's own communicator made proves nothing either, because its members may
-  // repeat calls less often. Sets `same` to whether both have the same unfinished work.
+  // repeat calls less often. Sets `same` to whether `witness` has all unfinished work of `rank`, if there is any.
   const Op* WentPast(size_t witness, size_t rank, bool* same) const {
     *same = false;
     const auto &own = model_.ranks[rank].in_flight, &units = model_.ranks[witness].in_flight;
@@ -70,7 +70,7 @@ class Comparer {
  private:
   const Membership& Of(const Member& m) const { return model_.MembershipOf(m); }
 
-  // Ranks that run one program have about the same numbers in all communicators.
+  // Returns whether the two ranks have about the same numbers in all communicators, as ranks that run one program do.
   bool NumberAlike(size_t a, size_t b) const {
     const auto behind = [](const Membership& p, const Membership& q) {
       return p.issued >= 0 && q.completed >= 0 && p.issued < q.completed;

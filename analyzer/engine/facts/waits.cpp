@@ -65,8 +65,8 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   Build(false);
 }
 
-// Streams are separate if it is recorded which of their operations started. Otherwise, a rank's operations are assumed
-// to run in the order of issue, because a framework's streams wait for each other through unrecorded streams.
+// Streams are separate queues if it is recorded which of their operations started. Otherwise, a rank's operations are
+// assumed to run in the order of issue, because a framework's streams wait for each other through unrecorded streams.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // If one dump of a job contains completed operations, all do, because they are written in the same way. So a dump
@@ -422,8 +422,8 @@ bool WaitGraph::TooSoonToNotice(uint32_t queue) const {
   return age >= 0 && age < kNoticed;
 }
 
-// A framework's watchdog checks at intervals, so the last completion or two may be missing from a dump. More are
-// missing only if the GPU or the watchdog hangs.
+// Returns whether the only completions that the queue lacks are the last one or two, which a framework's watchdog may
+// not have noticed yet, because it checks at intervals. More are missing only if the GPU or the watchdog hangs.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   return queues[queue].front.front == Front::kPeersFinished && IsFramework(model_.bundle.ranks[queues[queue].rank]) &&
          AloneDone(queues[queue].front) < 0 && CountUnnoticed(queue) <= kBetweenLooks;

@@ -48,7 +48,8 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   const Op& waiting = *OldestIn(queue);
   if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0)
     return static_cast<uint64_t>(waiting.ticket) > d.after;
-  // The time of the wait is not recorded. But a wait for a later operation was itself made later.
+  // It is not recorded when the wait was added. But if it is for an operation that was issued after the queue's oldest
+  // one, it was added after that one, too.
   for (const uint32_t unit : other.units) {
     const Op& op = rank.ops[in_flight[unit].ops[0]];
     if (op.ticket > 0 && static_cast<uint64_t>(op.ticket) <= d.ticket && op.enter_ns > waiting.enter_ns) return false;
@@ -56,8 +57,8 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   return true;
 }
 
-// A stream does not reach an operation although the peers' streams did. If another stream of the same GPU runs a later
-// operation, the GPU may run the two in the opposite order.
+// For a stream that did not reach an operation although the peers' streams did: adds edges to streams of the same GPU
+// that run a later operation, because the GPU may run the two in the opposite order.
 void WaitGraph::AddLaunchOrder(uint32_t index) {
   Queue& queue = queues[index];
   if (queue.front.front != Front::kNotReached || queue.front.op == nullptr || queue.front.op != OldestIn(queue)) return;

@@ -11,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-// Names are interned, so equal indexes mean equal names. For most calls, a log contains only the kind.
+// Returns whether the calls have the same name, or the same kind if a name is unknown: for most calls, a log contains
+// only the kind. Names are interned, so equal indexes mean equal names.
 bool SameName(const Op& a, const Op& b) {
   return a.name == kNoIndex || b.name == kNoIndex ? a.kind == b.kind : a.name == b.name;
 }
