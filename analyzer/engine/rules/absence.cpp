@@ -14,8 +14,8 @@ using ring::CallKind;
 
 namespace {
 
-// Returns whether the holder completed, on another communicator, a collective that it issued after `op`, and the rank
-// issued that collective, too.
+// `holder` is a rank whose record contains `op`. Returns whether it completed, on another communicator, a collective
+// that it issued after `op`, and that the rank issued, too.
 bool MetLater(const Facts& facts, int32_t rank_index, int32_t holder, const Op& op) {
   const Rank& theirs = facts.bundle.ranks[holder];
   return std::ranges::any_of(theirs.ops, [&](const Op& later) {
@@ -44,8 +44,8 @@ bool WouldStillBeRecorded(const Facts& facts, int32_t rank_index, int32_t holder
          });
 }
 
-// Returns whether all other members are at the same place. If they are at several places, the job was running, and its
-// data was taken at different times.
+// Returns whether all members except `absent` are at the same place. If they are at several places, the job was
+// running, and its data was taken at different times.
 bool StopAtOnePlace(const CommView& view, const std::vector<int32_t>& absent) {
   int64_t place = kUnknown;
   for (const Member& m : view.members) {

@@ -63,11 +63,11 @@ bool Before(const Order& order, OpKey a, OpKey b) {
   return x < y && y != order.keys.end();
 }
 
-// The few ranks that left their program and so caused the cycle: all ranks of the cycle that are first in an operation
-// on one class of communicators.
+// The few ranks that left their program and so caused the cycle: all ranks whose first operation of the cycle is on one
+// class of communicators.
 struct Left {
   std::vector<int32_t> ranks;  // ascending; empty if no class has fewer of them than `others`
-  size_t others = 0;           // other members of these communicators, which are first in another operation
+  size_t others = 0;           // ranks of the cycle that are other members of these communicators
 };
 
 Left FewestThatLeft(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle) {

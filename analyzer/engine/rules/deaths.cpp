@@ -63,8 +63,7 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
              rank.process.evidence->hardware_unread().empty()) {
     c.Flag(true);
   }
-  // A watchdog may have aborted the process because of another rank. The record of the operation that this rank waited
-  // in is lost.
+  // If the record of what this rank was doing is lost, a watchdog may have aborted the process because of another rank.
   const bool in_own_code = !rank.threads.empty() && !EndedWaiting(rank);
   const bool unrecorded = rank.damaged || (IsFramework(rank) && rank.memberships.empty());
   if (unrecorded && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
@@ -100,8 +99,8 @@ Cause DeathCause(const Facts& facts, int32_t rank_index) {
 }
 
 std::vector<Cause> FromDeaths(const Facts& facts, const std::vector<Cause>& known) {
-  // If a cause is known, a later death is a consequence of that cause. A rank without data is not such a cause. Where
-  // only processes are known, FromStacks compares ends with what the other ranks are doing.
+  // If a cause is known, a later death is a consequence of that cause. A doubtful cause, or a rank without data, is not
+  // such a cause. Where only processes are known, FromStacks compares ends with what the other ranks are doing.
   const auto no_data = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful; };
   if (!std::ranges::all_of(known, no_data) || ProcessesLookedAt(facts.bundle)) return {};
   const auto host_of = [](const Rank& rank) { return absl::StrCat(rank.host, "/", rank.boot_id); };

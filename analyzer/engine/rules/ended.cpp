@@ -39,8 +39,8 @@ bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
   return any;
 }
 
-// Returns whether a third rank issued a call on another communicator that one of the ranks behind never issued. If so,
-// that rank stopped instead of ending with the job.
+// Returns whether a rank outside `ahead` issued a call on another communicator that a rank in `behind` never issued. If
+// so, the rank in `behind` stopped; it did not end with the job.
 bool OthersWentOn(const Facts& facts, uint32_t comm, const std::vector<int32_t>& ahead,
                   const std::vector<int32_t>& behind) {
   std::map<uint32_t, int64_t> most;  // indexed by communicator: highest number issued by the others
@@ -177,7 +177,8 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
     if (!agree || ahead.empty() || behind.size() < ahead.size() + unseen) continue;
     std::ranges::sort(ahead);
     std::ranges::sort(behind);
-    // A few of them are named only if something distinguishes these from the others that are idle at the same place.
+    // If the cause names only some of the ranks behind, and something distinguishes these from the others that are idle
+    // at the same place, it is kept.
     const bool distinguished = c.kind == RANK_DEAD || c.reason != REASON_NEVER_ENTERED;
     if (c.ranks != behind && (distinguished || !std::ranges::includes(behind, c.ranks))) continue;
     // If a backend does not record sends and receives, ranks that look idle may wait for a member without data.

@@ -20,15 +20,16 @@ const Divergence* Facts::DivergenceOf(int32_t rank_index) const {
   return index < 0 ? nullptr : &divergences[index];
 }
 
-// The smallest communicator is closest to the place in the program where the rank stopped. Among equal sizes, the
-// earliest call is. A framework numbers sends separately, so its collectives show the place better.
+// The smallest communicator is closest to the place in the program where the rank stopped; among communicators of equal
+// size, the one with the earliest call is. A framework numbers sends separately, so its collectives show the place
+// better.
 Facts::Waiter Facts::FirstWaiter(uint32_t node) const {
   Waiter first;
   std::tuple<bool, bool, int32_t, int64_t> first_key;
   EachWaiter(node, [&](const Edge& e, uint32_t from) {
     const Rank& waiter = bundle.ranks[graph->RankOf(from)];
     const bool own_numbers = e.op != nullptr && IsFramework(waiter) && IsPointToPoint(e.op->kind);
-    // A damaged file may not contain its clock.
+    // Damaged files come last, because they may not contain their clock.
     const std::tuple<bool, bool, int32_t, int64_t> key = {
         waiter.damaged, own_numbers, e.comm == kNoIndex ? 0 : bundle.comms[e.comm].size,
         e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};

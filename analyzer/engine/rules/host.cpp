@@ -22,7 +22,7 @@ bool LastCallIsUnseen(const Bundle& bundle, const Rank& rank) {
 }
 
 // Returns whether the rank may wait in a call that is not recorded. Either calls without entries are counted, or the
-// process made a group without any entry (for example, to send and receive).
+// process created a group without any entry (for example, to send and receive).
 bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
   const auto any = [&rank](auto&& test) { return std::ranges::any_of(rank.memberships, test); };
   return any([](const Membership& ms) { return ms.not_loaded > 0; }) ||
@@ -93,7 +93,7 @@ bool IdleWithPeers(const Facts& facts, int32_t rank_index, uint32_t waited_on) {
   });
 }
 
-// The rank never made the call in which others wait, but its process does not appear to be stuck.
+// Describes a rank that never made the call in which others wait, although its process does not appear to be stuck.
 void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waiter, Cause* cause) {
   const int32_t r = facts.graph->RankOf(node);
   const Rank& rank = facts.bundle.ranks[r];
@@ -135,8 +135,8 @@ void SetNotArrived(const Facts& facts, uint32_t node, const Facts::Waiter& waite
       c.AddRival(Rival::SILENT_RANK);
     }
   }
-  // A dump or log may omit a group of the rank, so the rank may be in the call that others wait in. An exception or a
-  // differing call elsewhere is certain.
+  // A dump or log may omit a group of the rank, so the rank may be in the call that others wait in. In that case, an
+  // exception or a differing call elsewhere is the more certain cause.
   const bool unrecorded = waiter.edge != nullptr && MembershipIn(rank, waiter.edge->comm) == nullptr;
   const bool certain = !facts.mismatches.empty() || std::ranges::any_of(facts.bundle.ranks, [](const Rank& other) {
     return !other.process.exception.empty();

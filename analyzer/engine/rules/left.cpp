@@ -150,7 +150,8 @@ class CircleLeavers {
     return alone.size() == 1 && !odd_.contains(*alone.begin());
   }
 
-  // Unmatched sends and receives are a different fault, and of only two ranks, either may be wrong.
+  // Returns whether odd_ is a small minority, and none of its ranks is in a send or receive. Unmatched sends and
+  // receives are a different fault, and of only two ranks, either may be wrong.
   bool AreFew() const {
     return IsMinority(odd_) && std::ranges::none_of(odd_, [&](int32_t r) {
              return AnyFront(r, [](uint32_t, const Op& op) { return IsPointToPoint(op.kind); });
@@ -199,7 +200,7 @@ class CircleLeavers {
     Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_LEFT_OUT, GRADE_GOOD, {odd_.begin(), odd_.end()});
     c.cause = "code mismatch";
     c.nodes = sink_;
-    const bool other_side = IsPointToPoint(op.kind);  // missing: the counterpart of the waiting rank's call
+    const bool other_side = IsPointToPoint(op.kind);  // the missing call is the counterpart of the waiting rank's
     c.At(bundle, missed.edge->comm, op, missed.waiter).Flag(other_side);
     AnyFront(c.ranks[0], [&](uint32_t, const Op& front) {
       c.Other(CallOf(bundle, c.ranks[0], front));

@@ -55,7 +55,7 @@ std::vector<NotTheCause> TakeLegalOperations(const Model& model, int64_t late_af
       detail->set_name(CommText(model.bundle, c.first_lost));
       return true;
     }
-    // The GPUs work, so what they have not reached yet may be next. The data of their peers may also be newer.
+    // The GPUs are working, so what they have not reached yet may be next. Also, the data of their peers may be newer.
     if (c.op != nullptr && (c.reason == REASON_STREAM_BLOCKED || c.reason == REASON_GPU_BEHIND) &&
         JustFinished(model, c.ranks, late_after_ns)) {
       Detail* detail = add(NotTheCause::NOT_BEGUN);

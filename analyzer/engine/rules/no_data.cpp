@@ -72,7 +72,8 @@ struct Silent {
   std::map<std::pair<int32_t, const Op*>, uint32_t> waits;  // (rank index, operation) to communicator
 };
 
-// A single pass over the whole job handles all silent ranks, because a network failure may leave thousands of them.
+// Returns the facts about these ranks without data. A single pass over the job handles all of them, because a network
+// failure may leave thousands.
 std::map<int32_t, Silent> SilentRanks(const Facts& facts, const std::vector<int32_t>& global_ranks) {
   std::map<int32_t, Silent> silent;
   if (global_ranks.empty()) return silent;

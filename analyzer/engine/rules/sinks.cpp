@@ -66,7 +66,8 @@ void Merge(const Facts& facts, std::vector<Cause>* causes, Cause c) {
 
 namespace {
 
-// The damaged records may have lost a wait for a rank outside the cycle.
+// Doubts a cycle if the records of all its ranks are damaged, because they may have lost a wait for a rank outside the
+// cycle.
 void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   const auto damaged = [&](int32_t rank) { return bundle.ranks[rank].damaged; };
   if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::ranges::all_of(c->ranks, damaged)) return;

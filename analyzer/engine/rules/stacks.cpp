@@ -1,5 +1,5 @@
 // Handles jobs in which most ranks wait, and a few delay them: these have ended, are stopped, or are at a different
-// place in the program. Only processes, or waits outside NCCL, are known.
+// place in the program. No calls are known, or the known calls show nothing certain.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -27,7 +27,7 @@ std::string FrameAt(const Rank& rank, size_t depth) {
   return depth < stack.size() ? std::string(WithoutOffset(stack[stack.size() - 1 - depth])) : "";
 }
 
-// Returns text like "qkv_proj (model.py:245) < forward (model.py:300)".
+// Returns text like "in qkv_proj (model.py:245) < forward (model.py:300)".
 std::string CodeAt(const Rank& rank, size_t depth) {
   const std::string outer = depth == 0 ? "" : FrameAt(rank, depth - 1);
   const std::string inner = FrameAt(rank, depth);
@@ -63,8 +63,8 @@ Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
   return out;
 }
 
-// Returns whether the stack diverges from the others at this depth inside a library's call, and does not return to the
-// program's own code there.
+// Returns whether the stack diverges from the others inside a library's call, and has no frame of the program's own
+// code from this depth inwards.
 bool PartInsideCall(const Rank& rank, size_t depth) {
   const auto frames = ParseFrames(rank.process.python_stack);
   return CodeFrame(frames) + static_cast<int>(depth) > frames.size();
@@ -142,7 +142,7 @@ class ByStacks {
       if (where == Whereabouts::kStopped) c.Name(first.process.state);
       if (where == Whereabouts::kElsewhere) {
         c.moving = Any(&ProcessPlace::moved, few);
-        // This rank is computing, and so are the ranks that wait for it, so the job may be running.
+        // These ranks are computing, and so are the ranks that wait for them, so the job may be running.
         if (c.moving && Any(&ProcessPlace::works, waiting)) return {};
         if (c.moving) c.grade = kMoving;
       }
@@ -176,7 +176,7 @@ class ByStacks {
     if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
     const auto elsewhere = [&](int32_t r) { return places_[r].where == Whereabouts::kElsewhere; };
     if (!AnyOf(parting.few, elsewhere)) {
-      // The majority does not wait, so no rank waits for the others.
+      // No rank of the majority waits, so none waits for the few.
       if (std::ranges::all_of(parting.most, elsewhere)) return {};
       // All ranks made the same call and are in different parts of it. The call may treat one rank differently from the
       // others.
