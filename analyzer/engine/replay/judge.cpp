@@ -88,7 +88,7 @@ class Trial {
     answer_.proof.set_why(why);
     answer_.proof.mutable_why_ranks()->Assign(ranks.begin(), ranks.end());
   }
-  // A later attempt may succeed. Until one does, the reason closest to a proof is kept.
+  // Keeps the reason closest to a proof. Returns false, because a later attempt may succeed.
   bool Keep(int nearness, Proof::Result result, Proof::Why why, const Ranks& ranks = {}, const Proof* found = nullptr) {
     if (nearness <= nearness_) return false;
     nearness_ = nearness;
@@ -344,7 +344,7 @@ class Trial {
     return idle;
   }
 
-  // Returns other ranks that may be at fault: first halted ranks, then members of communicators with stuck calls.
+  // Returns other ranks that may be at fault, because they take part in calls that do not complete: halted ranks first.
   std::vector<uint32_t> Candidates(const Recorded& recorded, const Outcome& base,
                                    const std::vector<uint32_t>& suspects) const {
     std::vector<uint32_t> first, others;

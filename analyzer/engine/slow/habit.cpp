@@ -8,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// With fewer meetings, the median means little.
+// With fewer meetings, a percentile means little.
 constexpr uint32_t kLeastMeetings = 12;
 // Maximum number of a rank's meetings from which chance is computed, and of ranks that it is compared with.
 constexpr size_t kMostJudged = 128, kMostOthers = 4096;

@@ -129,7 +129,8 @@ void Slowness::CountArrivals() {
 std::vector<Cause> Slowness::Find() {
   std::vector<Cause> causes;
   std::vector<Straggler> stragglers = FindStragglers();
-  // Ranks of one host, switch or rail are reported together. The others get one finding each, unless there are many.
+  // Ranks of one host, switch, rack or rail are reported together. The others get one finding each, unless there are
+  // many.
   if (!stragglers.empty()) {
     const Things things(timing_.model.bundle);
     std::vector<int32_t> ranks;

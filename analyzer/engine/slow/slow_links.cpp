@@ -24,7 +24,7 @@ struct NowAndThen {
   int64_t lost_ns = 0;
 };
 
-// Returns whether at least an eighth of the use's transfers take several times its usual time, while transfers of
+// Finds out whether at least an eighth of the use's transfers take several times its usual time, while transfers of
 // similar uses almost never do. `siblings`: indexes of the similar uses, including `use`.
 NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& siblings, const std::vector<LinkUse>& uses) {
   constexpr double kMuch = 2.5;
@@ -63,7 +63,7 @@ struct Compared {
   bool nearly_all = false;
 };
 
-// Returns the index of the first transfer from which almost all are slow, although earlier ones were not; 0 if there is
+// Returns the index of the transfer from which on all are slow, although most earlier ones were not; 0 if there is
 // none.
 size_t SlowSince(const std::vector<int64_t>& transfers_ns, int64_t bar) {
   constexpr size_t kLeast = 3;

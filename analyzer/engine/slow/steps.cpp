@@ -78,8 +78,8 @@ bool StandsClear(std::vector<int64_t> values, int64_t value) {
 
 }  // namespace
 
-// The durations of a few steps are weak evidence for a rank's own work, because they contain waits in operations
-// without a duration.
+// Returns whether only the durations of a few steps are known. They are weak evidence for a rank's own work, because
+// own work then includes waits in operations without a duration.
 bool Slowness::FewSteps(uint32_t rank) const {
   return timing_.model.bundle.ranks[rank].time_source == TimeSource::kFrameworkDurations &&
          paces_.ranks[rank].own_ns.size() < kFewSteps;
@@ -242,8 +242,9 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   }
 }
 
-// A doubtful rank counts only if most of its host is certainly slow (of its group, if hosts are unknown). A single slow
-// step is chance, unless another member of the group is slow in all steps.
+// A doubtful rank, or one with a single slow step, counts only if at least half of its host's ranks are certainly slow.
+// If hosts are unknown, half of its group must be slow for a doubtful rank. A rank with a single slow step then needs
+// another member of the group that is slow in several steps.
 void Slowness::DropDoubtful(std::vector<Straggler>* found) const {
   const Bundle& bundle = timing_.model.bundle;
   std::map<std::string, int> certain, present;
@@ -266,7 +267,7 @@ void Slowness::DropDoubtful(std::vector<Straggler>* found) const {
   });
 }
 
-// A slow rank costs the job something only if others wait for it.
+// Returns the slow ranks that other ranks wait for, with their costs. The rest cost the job nothing.
 std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found) const {
   std::vector<bool> named(timing_.ranks.size());
   for (const Straggler& s : found) named[s.rank] = true;

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ring::CallKind;
 using ring::CommState;
 
-// A job of `n` ranks, 4 on each host, that only creates communicators. Times are passed on the first host's clock; each
+// A job of `n` ranks, 4 on each host, that only creates communicators. Times are given on the first host's clock; each
 // further host's clock is ahead of the previous one by `skew`.
 class Start {
  public:
