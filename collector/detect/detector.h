@@ -236,7 +236,7 @@ class Detector {
   uint32_t judged_rounds_ = 0;  // rounds of digests that were judged in this episode
   size_t ended_then_ = 0;
   int64_t moved_again_ns_ = 0, stall_began_ns_ = 0;
-  // The first operation in a newer communicator, and when such operations were last searched.
+  // When the ranks were first seen to use a newer communicator, and when that was last checked.
   int64_t restarted_ns_ = 0, restart_looked_ns_ = 0;
   uint32_t told_ = 0, untold_ = 0;
   int64_t learned_ = 0;

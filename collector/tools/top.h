@@ -38,7 +38,7 @@ class TopSession {
   void AskStacks(const JobStatus& job, bool fresh = false);
   void AskRank(const JobStatus& job, int32_t rank);
   void Dump(const JobStatus& job);
-  // The answer to the last request so far; it grows while a dump is in progress.
+  // What has arrived of the answer to the last request; grows while a dump is in progress.
   const std::vector<std::string>& lines() const { return lines_; }
   bool answered() const { return answered_; }  // whether the answer is complete
 

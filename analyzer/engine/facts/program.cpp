@@ -514,7 +514,8 @@ class Family {
     for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
       ++asked_;
       votes = Ask(step_, own, c);
-      // If all members continued in the same way, they do so by design, and one of them shows the program.
+      // If all members continued like this rank, they do so by design, and the rank is compared with one of them
+      // instead.
       const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
       if (!legal) break;
       c = first ? aligner_.Compare(*votes.fellow, own) : Aligner::Comparison();

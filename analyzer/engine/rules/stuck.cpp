@@ -106,9 +106,9 @@ struct NotShown {
   std::vector<int32_t> outside;  // ranks without data that may be members; global ranks, ascending
 };
 
-// Adds the network steps of members that wait for the other end. If both ends of a pair wait, data that one has handed
-// over does not reach the other. In that case, the link between them is the cause, and other ranks wait because of
-// these two.
+// Adds the network steps of members that wait for the other end. If both ends of a pair wait, data that one end has
+// handed over does not reach the other. In that case, the link between them is the cause, and other ranks wait because
+// of this pair.
 void AddNetworkSteps(const Facts& facts, const GpuFront& front, Cause* cause) {
   if (front.op == nullptr) return;
   const std::vector<StuckStep> steps = StuckSteps(facts.model, front.comm, front.op->kind, front.op->seq);

@@ -191,8 +191,8 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   return betweens;
 }
 
-// If the CPU threads work while their operations wait, a longer wait leaves a shorter gap after it. If they are blocked
-// as well, the gap does not depend on the wait.
+// Returns, for each place in the program, whether the CPU threads work while their operations wait. If they do, a
+// longer wait leaves a shorter gap after it. If they are blocked as well, the gap does not depend on the wait.
 std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uint32_t>& role) const {
   struct Values {
     std::vector<int64_t> gaps;

@@ -58,8 +58,8 @@ class Paces {
  public:
   explicit Paces(const Timing& timing);
 
-  // Own time before each timed operation, indexed like TimedRank::ops; -1 if unknown. Work of the CPU thread counts
-  // even if it runs while the rank waits, if other ranks of the role work equally long there.
+  // Own time before each timed operation, indexed like TimedRank::ops; -1 if unknown. Work that the CPU thread does
+  // while the rank waits counts as well, if other ranks of the role work equally long there.
   std::vector<int64_t> Gaps(uint32_t rank) const;
   std::vector<RankPace> ranks;                  // indexed like Bundle::ranks
   std::vector<std::vector<uint32_t>> roles;     // measured ranks of each role

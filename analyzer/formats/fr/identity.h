@@ -16,8 +16,8 @@ void NameRanks(std::vector<FileData>* files);
 
 // pg_config lists the groups of a dump's process. If the name has no rank, or its rank contradicts these groups, the
 // file gets the only rank that is in all of them. Without such a rank, the file is removed from `files`, and a problem
-// gives the reason. Lists that may contain ranks inside the group prove nothing. If at least half of the files
-// contradict their names, and some of these files have no rank of their own, names stay.
+// gives the reason. Lists that may number ranks within their group prove nothing. If at least as many files contradict
+// their names as confirm them, and the former do not each get a rank of their own, all names are kept.
 void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr

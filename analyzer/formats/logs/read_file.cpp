@@ -93,7 +93,8 @@ class Reader {
     int lines = 0;
   };
 
-  // Returns whether a line has the beginning of a known message, but not the text that always follows later.
+  // Returns whether a line has the beginning of a known message, but not the text that always follows in the same
+  // message.
   static bool IsWrapped(std::string_view text) {
     constexpr std::pair<std::string_view, std::string_view> kWhole[] = {
         {"Watchdog caught collective operation timeout", "before timing out"},
