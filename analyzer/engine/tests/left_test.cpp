@@ -196,8 +196,8 @@ TEST(Left, TheOnlyRankThatStillWaitsIsAhead) {
   }
 }
 
-// Rank 3 skipped the trainers' call and waits alone in the world's. The other trainers are in the call that it skipped,
-// and ranks 4 to 7 wait for rank 0, the only trainer in their group.
+// Rank 3 skipped the trainers' call. It waits alone in the world's, with its next trainers' call behind. The other
+// trainers are in the call that it skipped, and ranks 4 to 7 wait for rank 0, the only trainer in their group.
 TEST(Left, TheManyInAnEarlierCallDidNotSkipTheCallOfOne) {
   const std::vector<Group> groups = {
       {"world", {0, 1, 2, 3, 4, 5, 6, 7}}, {"trainer", {0, 1, 2, 3}}, {"weights", {0, 4, 5, 6, 7}}};
