@@ -47,7 +47,7 @@ PROMISES = {
     "The cost of reading a file": ("recorder/ring/reader_test.cpp:OverlappingTablesOverTheWholeFileAreBounded",
                           "recorder/ring/reader_test.cpp:AFileThatChangesWhileItIsReadIsHarmless"),
     "A user's rings get": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings",),
-    "Half of the thread's time": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings",),
+    "The user's new rings, exits and requests get at most half": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings",),
     "At most 128 MiB": ("collector/agent/host_source_test.cpp:ManyLargeRingsOfOneUserDoNotDelayOtherUsersRings",),
     "Saved rings of several users": ("collector/agent/spool_test.cpp:ManyRingsOfOneUserDisplaceNoneOfAnother",),
     "When the spool is full": ("collector/agent/spool_test.cpp:ManyRingsOfOneUserDisplaceNoneOfAnother",),
