@@ -78,8 +78,8 @@ struct FileData {
   bool ends_unnoticed = false;  // some operations had completed, but their group's watchdog had not noticed yet
 };
 
-// Parses a whole file: one dump, the dumps of several ranks in one JSON object by rank, or a list of entries. Returns
-// at least one result, which is unusable if the file contains no dump. Ranks are -1 unless the file contains them.
+// Parses a whole file: one dump, a dictionary with the dumps of several ranks, or a list of entries. Returns at least
+// one result, which is unusable if the file contains no dump. Ranks are -1 unless the file contains them.
 // Problems name `path`. `space` is reusable working memory; the result does not refer to it. Safe for any input.
 std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space);
 

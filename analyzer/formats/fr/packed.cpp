@@ -106,8 +106,8 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
   return files;
 }
 
-// See POSIX, pax, "ustar Interchange Format". GNU tar writes a name of more than 100 bytes as a file of type L before
-// it.
+// See POSIX, pax, "ustar Interchange Format". GNU tar stores a name of more than 100 bytes as a file of type L before
+// the named file.
 absl::Status FilesInTar(std::string_view bytes, std::vector<Packed>* files) {
   std::string long_name;
   const auto text = [](std::string_view field) { return std::string(field.substr(0, field.find('\0'))); };

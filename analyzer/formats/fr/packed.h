@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes);
 // keeps the files before the damage, the last one possibly incomplete.
 absl::Status FilesInTar(std::string_view bytes, std::vector<Packed>* files);
 
-// Unpacks one file, which may also be stored without compression, like Gunzip.
+// Unpacks one file, which may be stored without compression. Fails like Gunzip.
 absl::Status Unzip(const Packed& file, size_t most, std::string* out);
 
 }  // namespace lockstep::fr

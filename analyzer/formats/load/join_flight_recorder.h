@@ -14,9 +14,9 @@ namespace lockstep {
 //
 // Process groups are joined with communicators by members, then by name. Their calls must also agree in kind and size,
 // in call order (join_calls.h). Anything that does not match, or matches in several ways, is omitted and becomes a
-// problem; nothing is guessed. Clocks can only prevent a join: if the times of one call are more than 30 s apart, the
-// records belong to different starts of the job. Sends and receives are not joined, because the two sources number them
-// differently.
+// problem; nothing is guessed. Clocks can only prevent a join: if the two times of every shared call are more than 30 s
+// apart, the records belong to different starts of the job. Sends and receives are not joined, because the two sources
+// number them differently.
 void JoinFlightRecorder(const Bundle& dumps, Bundle* own);
 
 }  // namespace lockstep

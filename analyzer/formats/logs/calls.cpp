@@ -108,8 +108,8 @@ class Calls {
 
   static bool InTheMaking(const NcclComm& comm) { return comm.begun && !comm.made && !Used(comm); }
 
-  // In a job that hangs, only a few ranks are behind: the one that others wait for, and those that wait for it
-  // elsewhere. In a running job, or in truncated logs, ranks end anywhere.
+  // Returns whether too many ranks are behind for a hang. In a job that hangs, only a few are: the one that others wait
+  // for, and those that wait for it elsewhere. In a running job, or in truncated logs, ranks end anywhere.
   bool EndsAreScattered(const std::map<std::string, std::vector<Part>>& comms) const {
     constexpr size_t kMostEnds = 3;
     std::set<int32_t> ranks, behind;

@@ -33,7 +33,7 @@ class Members {
     if (whole_) ranks_.clear();
   }
 
-  // The members are ranks of the job.
+  // True if the members' numbers are ranks of the job.
   bool whole() const { return whole_; }
   // True if members of several groups have the same numbers, or if the lines do not show which ranks they are.
   bool unclear() const { return unclear_; }

@@ -20,7 +20,8 @@ size_t Columns(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-// A terminal fills the rest of a line with blanks when its text is copied.
+// Returns whether the line has this width, and its text reaches at least the last column but one. Copied terminal lines
+// may be padded with blanks.
 bool Fills(std::string_view line, size_t columns) {
   return Columns(line) == columns && Columns(WithoutBlanks(line)) + 1 >= columns;
 }

@@ -19,7 +19,7 @@ void NameFiles(std::vector<FileFacts>* files) {
   std::vector<fr::FileData> named(files->size());
   for (size_t i = 0; i < files->size(); ++i) named[i].rank.path = (*files)[i].path;
   fr::NameRanks(&named);
-  // Numbers of hosts and processes rarely begin near 0, and ranks do.
+  // Ranks begin near 0; numbers of hosts and processes rarely do.
   constexpr int64_t kSparse = 4;
   std::map<std::string, int64_t> alike;  // number of files by the shape of their names
   std::vector<fr::FileName> names;
@@ -324,7 +324,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   for (const auto& [rank, data] : ranks.ranks) {
     for (const fr::UsedGroup& group : data.used) world = std::max(world, std::min(group.size_hint, fr::kMaxRank + 1));
   }
-  // A smaller size is the size of some group.
+  // If `said` is smaller, it is only the size of some group.
   ranks.sized |= ranks.said >= world;
   world = std::max(world, ranks.said);
   // If the size is unknown, a single rank's report identifies no culprit, because any number of others may be

@@ -14,7 +14,7 @@ namespace lockstep {
 
 // Returns a number that changes if a file in `paths` (files or folders, up to eight levels deep) is added, removed,
 // resized or rewritten. In folders, ignores files that Lockstep derives from others (index.lsi, verdict.*, report.html,
-// explore.html, notes), hidden files, README files and .log files.
+// explore.html, notes), hidden files, README files, and links to folders.
 uint64_t FingerprintSources(const std::vector<std::string>& paths);
 
 // Ranks are added one at a time, so the index may contain more operations than fit into memory. Not thread-safe.
