@@ -38,7 +38,8 @@ int64_t StuckNs(const Verdict& verdict) {
   return verdict.verdict() == VERDICT_HUNG && !verdict.findings().empty() ? verdict.findings(0).duration_ns() : 0;
 }
 
-// Lockstep's own record consists of NCCL calls, which need a GPU. A framework's backend may not need one.
+// Returns whether the rank uses a GPU. Lockstep's own record consists of NCCL calls, which need one. A framework's
+// backend may not.
 bool SeesGpu(const Rank& rank) {
   return rank.source != Source::kFlightRecorder || rank.gpu_index >= 0 || !rank.gpu_pci.empty() ||
          rank.nccl_version > 0 || rank.cuda_version > 0;
