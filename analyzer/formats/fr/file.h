@@ -74,7 +74,7 @@ struct FileData {
   // The latest time_created_ns. Decides, with `progress_sum`, between several files of one rank.
   int64_t newest_ns = 0;
   int64_t progress_sum = 0;     // sum of last_enqueued_collective
-  int64_t oldest_open_ns = 0;   // time at which the oldest unfinished operation was recorded; 0 if unknown
+  int64_t oldest_open_ns = 0;   // when the oldest unfinished operation was recorded; 0 if there is none with a time
   bool ends_unnoticed = false;  // some operations had completed, but their group's watchdog had not noticed yet
 };
 

@@ -488,7 +488,7 @@ class Merger {
                      [&](const Link& a, const Link& b) { return comm_of[a.group] < comm_of[b.group]; });
     for (const Link& link : links) {
       const Group& group = groups_[link.group];
-      // If one file spells a group in two ways (with different descriptions), it is one membership.
+      // If a file's entries give one group different descriptions, it is still one membership.
       if (!file.rank.memberships.empty() && file.rank.memberships.back().comm == comm_of[link.group]) {
         if (link.used != kNoIndex) {
           (*membership_of_used)[link.used] = static_cast<uint32_t>(file.rank.memberships.size() - 1);

@@ -27,7 +27,8 @@ absl::Status TooLarge(size_t most) {
       absl::StrCat("unpacks to more than ", most >> 20, " MiB, too large for a Flight Recorder dump"));
 }
 
-// `window` is passed to inflateInit2. There may be several streams in a row, as after `cat a.gz b.gz`.
+// Unpacks like Gunzip. `window` is passed to inflateInit2. There may be several streams in a row, as after `cat a.gz
+// b.gz`.
 absl::Status Inflate(std::string_view bytes, int window, size_t most, std::string* out) {
   // Unpacks in pieces, because a growing string would use up to three times its size.
   constexpr size_t kPiece = 1u << 16;

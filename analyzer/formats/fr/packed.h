@@ -29,7 +29,8 @@ struct Packed {
   int64_t written_ns = 0;  // modification time; 0 if unknown: zip archives contain local times of an unknown zone
 };
 
-// Returns the archive's files without folders, in its order. Fails if the archive's directory is damaged.
+// Returns the archive's files without folders, in its order. Fails if the archive is damaged, or uses zip64 or a
+// compression other than deflate.
 absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes);
 
 // Appends the archive's files without folders and links, in its order. If the archive is damaged or cut, fails but

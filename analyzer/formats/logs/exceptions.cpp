@@ -63,8 +63,8 @@ bool StartsWithAny(std::string_view text, const std::string_view (&starts)[N]) {
                      [&](std::string_view start) { return text.starts_with(start); });
 }
 
-// Accepts "torch.OutOfMemoryError: CUDA out of memory" and "RayTaskError(ValueError)": a name with dots, followed by
-// the end or a colon.
+// Returns whether the text can be an exception, such as "torch.OutOfMemoryError: CUDA out of memory" or
+// "RayTaskError(ValueError)": a name with dots, followed by the end or a colon.
 bool IsException(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   return !name.empty() && !fr::IsDigit(name[0]) && std::all_of(name.begin(), name.end(), [](char c) {

@@ -54,7 +54,7 @@ std::string_view CommonPrefix(const std::vector<std::string_view>& lines) {
   return used < kLeastLines ? std::string_view() : prefix;
 }
 
-// Returns the text behind the line's number and the blanks that follow it; empty if there is no number.
+// Returns the text after the line's number and the blanks that follow it; empty if there is no number.
 std::string_view BehindNumber(std::string_view line, int64_t* number) {
   const size_t begin = line.find_first_not_of(' '), end = line.find_first_not_of("0123456789", begin);
   if (begin == std::string_view::npos || end == begin || end - begin > 9) return {};

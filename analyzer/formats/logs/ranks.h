@@ -74,6 +74,8 @@ class Ranks {
   std::map<std::tuple<std::string, int64_t, std::string>, std::set<int32_t>> places_;
 };
 
+// Each function below adds to the ranks what one kind of line or file shows.
+
 // Counters and timeouts of PyTorch's watchdog.
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);
 // Differing calls that PyTorch reports (TORCH_DISTRIBUTED_DEBUG=DETAIL, DDP).

@@ -32,7 +32,7 @@ class IndexWriter {
   // Adds the operations of frame.ranks[rank_index]: exactly the announced number. Ranks may come in any order, each
   // at most once.
   absl::Status AddRank(size_t rank_index, const std::vector<Op>& ops);
-  // Serialized ViewFacts for the file, at most kIndexMaxFactsBytes. Call it before Commit.
+  // Sets the file's serialized ViewFacts, at most kIndexMaxFactsBytes. Call it before Commit.
   absl::Status SetFacts(std::string facts);
   // Syncs the file and renames it to its final name.
   absl::Status Commit();
