@@ -300,7 +300,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);
   } else {
     const Finding& finding = verdict.findings(0);
-    // Never cut, because the next row counts the remaining ranks.
+    // The chain is never cut, because the next row counts the remaining ranks.
     const int links = content.others.empty() ? 2 : 1;
     const size_t lines = kMostLinkLines * static_cast<size_t>(links);
     std::vector<std::string> chain = BriefChain(finding, links);
@@ -322,7 +322,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
   rows.emplace_back("before", Lines(content.first, "before"), 2);
   rows.emplace_back("job", Lines(content.first, "job"), 3);
   rows.emplace_back("data", BriefData(verdict, content), 4);
-  // Gives no such advice for rings, which `lockstep run` or an agent removes after their processes end.
+  // Advises to copy the files, except rings, which `lockstep run` or an agent removes after their processes end.
   const std::vector<std::string> files = Lines(content.data, "files");
   const bool on_disk = std::none_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kRing && !absl::EndsWith(rank.path, ".lsd");

@@ -113,7 +113,7 @@ std::vector<std::string> CircumstanceTexts(const Verdict& verdict) {
     texts.push_back(
         absl::StrCat(Printable(verdict.job(), 80),
                      verdict.job_step().empty() ? "" : absl::StrCat(" step ", Printable(verdict.job_step(), 40))));
-  // Both times in whole seconds, as far apart as the rounded duration in the headline.
+  // Prints both times in whole seconds, as far apart as the rounded duration in the headline.
   constexpr int64_t kSecond = 1'000'000'000;
   const int64_t captured = verdict.captured_real_ns(), since = verdict.hung_since_real_ns();
   if (since > 0)

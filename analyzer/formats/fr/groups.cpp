@@ -297,7 +297,7 @@ class Merger {
       if (i > 0 && by_number[i].first == by_number[i - 1].first) return false;
       const Link& link = *by_number[i].second;
       if (link.status != nullptr && link.status != &statuses[i]) return false;
-      // Entries use this group, but its pg_id is unknown, so the order is uncertain.
+      // If entries use this group but its pg_id is unknown, the order is uncertain.
       if (link.used != kNoIndex && link.status == nullptr) return false;
       if (known == witnesses.end()) continue;
       const auto said = known->second.find(statuses[i].pg_id);

@@ -146,8 +146,8 @@ class StateJudge {
     }
   }
 
-  // If the dump has durations, an operation without one (not requested yet) has only the times at which the watchdog
-  // noticed its start and end. These times are often equal, so they give no duration.
+  // If the dump has durations, an operation without one has only the times at which the watchdog noticed its start and
+  // end. These times are often equal, so they give no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
@@ -400,8 +400,8 @@ class StateJudge {
     view->run.clear();
   }
 
-  // Returns whether the entry is next to a gap in a damaged file with unordered entries. Such a gap may contain the
-  // rest of a batch and its end.
+  // Returns whether the entry is next to missing records in a damaged file, unless it is marked as started. These
+  // records may contain the rest of a batch and its end.
   bool BesideLost(uint32_t at) const {
     if (!rank_.damaged || rank_.ops[at].state == OpState::kStarted) return false;
     const auto follows = [&](size_t i) {

@@ -399,7 +399,7 @@ class Joiner {
       if (membership.local_name.empty()) membership.local_name = rank.memberships[m].local_name;
       const int64_t issued = link.table.PositionOf(rank.memberships[m].issued);
       const int64_t completed = link.table.PositionOf(rank.memberships[m].completed);
-      // Both sources contain the same last call, so the framework's count is from the same moment.
+      // If both sources contain the same last call, the framework's count is from the same moment.
       if (membership.completed == kUnknown && issued >= 0 && issued + link.shift.by == membership.issued &&
           completed >= 0)
         membership.completed = completed + link.shift.by;

@@ -250,7 +250,8 @@ class Loader {
     if (progress_->on_files) progress_->on_files(progress_->files_read + progress_->files_unpacked, total_);
   }
 
-  // Other files are expected in a folder with recognized dumps, unless they are named like dumps.
+  // Reports a file that no reader recognizes. If `certain`, other files are expected next to recognized ones, so
+  // reports it only if it is named like a dump or its path was given.
   void NotRecognised(const FoundFile& file, bool certain) {
     int32_t rank = -1;
     bool wanted = file.named || !certain;

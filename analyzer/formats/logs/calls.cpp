@@ -444,7 +444,7 @@ class Calls {
       const NcclCall& call = calls[i].second;
       Op op = OpOf(index, call, calls[i].first);
       op.seq = number(i);
-      // Some member has not issued the operation.
+      // Some member has issued no operation after `least`.
       if (op.seq > least && NeedsEveryMember(call.kind)) op.state = OpState::kIncomplete;
       const CallFacts& facts = CallFactsOf(call.kind);
       const bool reduces = call.kind == ring::CallKind::kAllReduce || call.kind == ring::CallKind::kReduce ||

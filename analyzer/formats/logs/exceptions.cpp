@@ -109,7 +109,7 @@ bool IsOfOthers(std::string_view text, std::string_view innermost) {
   // A socket error's message must begin with the text.
   if (type == "RuntimeError")
     return text.size() > type.size() + 2 && StartsWithAny(text.substr(type.size() + 2), kSocketTexts);
-  // The process at the other end of a pipe has ended.
+  // These errors show that the process at the other end of a pipe has ended.
   return StartsWithAny(type, kPipeErrors) && Holds(innermost, "(multiprocessing/connection.py:");
 }
 

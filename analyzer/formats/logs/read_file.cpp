@@ -250,7 +250,7 @@ class Reader {
     return true;
   }
 
-  // A heading applies to the stacks below it, up to the program's next own lines.
+  // A heading applies to the stacks below it, until more than kMostOthers lines in a row belong to no stack.
   void TakeHeading(std::string_view text) {
     constexpr int kMostOthers = 8;  // debuggers print up to this many lines before a stack
     if (const int32_t rank = RankInHeading(text); rank >= 0) {
