@@ -52,7 +52,7 @@ struct UsedGroup {
   int64_t first_collective = kUnknown;              // the smallest sequence number of a collective
   bool has_p2p = false;
   bool has_batches = false;     // the file has batches of point-to-point operations
-  int32_t own_group_rank = -1;  // from sends and receives; -1 if unknown or contradictory
+  int32_t own_group_rank = -1;  // from sends and receives, or log lines; -1 if unknown, -2 if contradictory
   bool counted_inside = false;  // own_group_rank is certainly a rank inside the group, not in the job
   int32_t size_hint = 0;        // lower limit, from peer numbers or log lines
   bool may_have_more = false;   // see Communicator

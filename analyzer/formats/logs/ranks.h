@@ -51,7 +51,7 @@ class Ranks {
   void Tell(const std::string& path, std::string text, int32_t rank = -1, const std::string& like = "");
 
   int32_t world = 0;               // minimum number of ranks in the job
-  bool sized = false;              // `world` is exact
+  bool sized = false;              // the number of ranks in the job is known exactly
   int32_t said = 0;                // the largest number of ranks in any line
   std::set<int32_t> waited;        // ranks that waited for others until a timeout
   bool waits_by_number = false;    // a wait is known only from "[Rank 3]", which may be a rank inside a group
