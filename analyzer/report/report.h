@@ -29,7 +29,7 @@ std::string ReportJson(const Verdict& verdict);
 std::string JsonSchema();
 // Returns one self-contained HTML page without scripts. `merged` is the incident's stacks.json; it may be null.
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged = nullptr);
-// Returns the exit status of the analyze verb: 0 if the job is healthy, otherwise 1.
+// Returns the exit status of the analyze verb: 0 if the job is healthy without any finding, otherwise 1.
 int ExitStatus(const Verdict& verdict);
 // "HUNG", "RANK_NOT_ARRIVED": enum names as the JSON writes them.
 std::string VerdictName(VerdictKind kind);

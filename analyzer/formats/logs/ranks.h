@@ -74,7 +74,7 @@ class Ranks {
   std::map<std::tuple<std::string, int64_t, std::string>, std::set<int32_t>> places_;
 };
 
-// Each function below adds to the ranks what one kind of line or file shows.
+// Each Add function adds to the ranks, or reports, what one kind of line or file shows.
 
 // Counters and timeouts of PyTorch's watchdog.
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);
