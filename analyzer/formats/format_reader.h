@@ -25,7 +25,7 @@ struct LoadLimits {
   uint64_t all = 2'000'000;      // if all files together have at most this many operations, all are loaded
   uint64_t newest = 2'000'000;   // otherwise, this many of the newest operations, shared equally among the ranks,
   uint64_t history = 1'000'000;  // and up to this many older operations, where hashes of calls differ
-  uint32_t at_least = 40;        // minimum of newest operations for each rank
+  uint32_t at_least = 40;        // minimum number of newest operations for each rank
   std::string job;               // the job to load; empty if there is only one
 };
 

@@ -96,8 +96,8 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
     for (size_t i : run.ranks) {
       const Rank& rank = ranks[i]->rank;
       old |= claimed.contains(rank.rank);
-      // The rank is in a second communicator of the whole job. Its number is unclaimed only because the newer run's
-      // file for this rank is missing.
+      // A rank in another communicator of the whole job also belongs to an older run. Its number is unclaimed only
+      // because the newer run's file for this rank is missing.
       const CommFacts* whole = WholeJob(*held, i);
       old |= whole != nullptr && sizes.contains(whole->size);
     }
@@ -249,7 +249,7 @@ std::optional<Later> LaterBy(const Made& one, const Made& other) {
 // Corrects their times, and returns whether there were any such ranks.
 bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
   constexpr size_t kWitnesses = 8;
-  constexpr int64_t kPace = 300;  // the times of two attempts differ by more than 1 / kPace
+  constexpr int64_t kPace = 300;  // the intervals of two attempts differ by more than 1 / kPace
   std::map<int32_t, Made> made;
   const auto made_by = [&](int32_t rank) -> const Made& {
     const auto [it, fresh] = made.try_emplace(rank);
@@ -311,8 +311,8 @@ bool CorrectClocks(const Members& recorded, int64_t usual_ns, Bundle* bundle) {
   return any;
 }
 
-// Returns the ranks that contradict the member nearest to the job's usual time. A rank closer than `apart` to that
-// time, but not than kAtOnce, must contradict without operations that an abort may have ended.
+// Returns the ranks that contradict the member nearest to the job's usual time. Ignores ranks within kAtOnce of that
+// time. For other ranks within `apart` of it, completed operations that an abort may have ended do not count.
 std::vector<int32_t> Contradicting(const Bundle& bundle, uint32_t comm, const std::vector<Seen>& list, int64_t usual_ns,
                                    int64_t apart) {
   std::vector<int32_t> odd;
@@ -365,7 +365,7 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
     // An all-to-all with empty splits may complete without a member.
     if (op.state != OpState::kCompleted || !NeedsEveryMember(op.kind) || CallFactsOf(op.kind).may_be_sends) continue;
     s.completed = std::max(s.completed, op.seq);
-    // An operation that took longer may have been ended by an abort after a timeout.
+    // An operation that took kClockTrust or longer may have been ended by an abort after a timeout.
     if (op.completed_ns > 0 && op.completed_ns - op.enter_ns < kClockTrust) s.sure = std::max(s.sure, op.seq);
   }
   for (size_t m = 0; m < seen.size(); ++m) {

@@ -18,9 +18,9 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems);
 // Flight Recorder dumps do not identify their run. Corrects wrong wall clocks, then removes ranks with records that
 // contradict most others', with a note for each. In a contradiction, one side completed operations that the other never
 // issued, or issued much later. The last entries must also be a minute apart by the wall clocks, or five seconds if no
-// abort can have ended the operations. Dumps of only active operations must contradict in two groups and be an hour
-// apart. If at least half of the ranks contradict the others, or the newest do, only the newest ranks stay, if there
-// are at least two.
+// abort can have ended the operations. Dumps of only active operations must contradict in two groups, or in their only
+// one, and be an hour apart. If at least half of the ranks contradict the others, or some of the newest do, only the
+// newest ranks stay, if there are at least two.
 void LeaveOutForeignDumps(Bundle* bundle);
 
 }  // namespace lockstep

@@ -278,7 +278,7 @@ TEST(ForeignDumps, ADumpTakenWhileTheOthersMadeCallsIsLeftOut) {
   }
 }
 
-// Each rank's issued and completed counts for two groups, and one entry in progress.
+// Each rank's issued and completed counts for two groups, and one entry in flight.
 Bundle ActiveDumps(const std::vector<std::pair<int64_t, int64_t>>& issued_and_time,
                    int64_t second_group_issued = kUnknown) {
   Bundle b;

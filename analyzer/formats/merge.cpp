@@ -140,7 +140,7 @@ void BundleBuilder::AddPlace(const HostPlace& place) {
   if (place.host.empty() || (place.rack.empty() && place.leaf_switch.empty() && place.network.ports == 0)) return;
   HostPlace& known = places_[place.host];
   known.host = place.host;
-  // If a host has two positions, the smaller text wins, so the order of files does not matter.
+  // If a host has two racks or switches, the smaller text wins, so the order of files does not matter.
   for (auto member : {&HostPlace::rack, &HostPlace::leaf_switch}) {
     if (!(place.*member).empty() && ((known.*member).empty() || place.*member < known.*member))
       known.*member = place.*member;

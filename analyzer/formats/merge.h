@@ -24,7 +24,7 @@ class BundleBuilder {
   // precedence.
   void AddComm(CommFacts facts, std::vector<MemberSpan> members);
   void AddProblem(Problem problem) { bundle_.problems.push_back(std::move(problem)); }
-  // Adds a host's position. Ignores hosts without a name, and empty positions.
+  // Adds a host's rack, switch and network. Ignores a host without a name, or with none of these.
   void AddPlace(const HostPlace& place);
   // The number of ranks in the job. The largest number wins; ignores numbers outside 1..kMaxRanks.
   void ExpectRanks(int64_t ranks);

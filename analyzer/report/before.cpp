@@ -63,7 +63,7 @@ std::string ArchiveFromEnvironment() { return EnvironmentValue("LOCKSTEP_ARCHIVE
 
 std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns) {
   if (verdict.findings().empty()) return "";
-  // Hosts with the most culprits first.
+  // Lists hosts with the most culprits first.
   std::map<std::string, int> hosts;
   for (const Culprit& culprit : verdict.findings(0).culprits()) {
     if (!culprit.host().empty() && culprit.host().size() <= kMostName) ++hosts[culprit.host()];

@@ -46,7 +46,7 @@ std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const Merge
 void AddBeforeRow(const Before& before, ReportContent* content);
 
 // Returns the hosts and code places of the first finding's culprits as JSON; empty if there are none, or if it would
-// exceed 60,000 bytes. Counts only incidents before `until_real_ns`; 0 counts all.
+// exceed 60,000 bytes. The query covers only incidents before `until_real_ns`, or all if it is 0.
 std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns);
 // Parses an answer of `lockstep archive before`. The answer is untrusted.
 Before TakeBefore(std::string_view answer);

@@ -49,7 +49,7 @@ class BriefRow {
       label.assign(kTextColumn, ' ');
     }
   }
-  // Drops the whole row if it may have zero lines. VerdictText drops these rows first.
+  // Drops the whole row and returns true, if the row may have zero lines. VerdictText drops these rows first.
   bool Drop() {
     if (least_ > 0 || lines_.empty()) return false;
     lines_.clear();
@@ -95,7 +95,8 @@ std::vector<std::string> BriefChain(const Finding& finding, int most) {
   return items;
 }
 
-// How many waiting ranks are not in the first `links`, and which ranks they wait for. Empty if there are none.
+// Returns how many waiting ranks are not in the first `links` links of the chain, and which ranks they wait for. Empty
+// if there are none.
 std::string RestOfChain(const Finding& finding, int links) {
   const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   std::set<int32_t> shown, direct;
@@ -299,7 +300,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);
   } else {
     const Finding& finding = verdict.findings(0);
-    // Never cut, because the next row counts the remaining ranks.
+    // The chain is never cut, because the next row counts the remaining ranks.
     const int links = content.others.empty() ? 2 : 1;
     const size_t lines = kMostLinkLines * static_cast<size_t>(links);
     std::vector<std::string> chain = BriefChain(finding, links);
@@ -321,7 +322,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
   rows.emplace_back("before", Lines(content.first, "before"), 2);
   rows.emplace_back("job", Lines(content.first, "job"), 3);
   rows.emplace_back("data", BriefData(verdict, content), 4);
-  // Rings disappear together with their processes, so nothing can be kept.
+  // Advises to copy the files, except rings, which `lockstep run` or an agent removes after their processes end.
   const std::vector<std::string> files = Lines(content.data, "files");
   const bool on_disk = std::none_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kRing && !absl::EndsWith(rank.path, ".lsd");

@@ -38,7 +38,8 @@ int64_t StuckNs(const Verdict& verdict) {
   return verdict.verdict() == VERDICT_HUNG && !verdict.findings().empty() ? verdict.findings(0).duration_ns() : 0;
 }
 
-// Lockstep's own record consists of NCCL calls, which need a GPU. A framework's backend may not need one.
+// Returns whether the rank uses a GPU. Lockstep's own record consists of NCCL calls, which need one. A framework's
+// backend may not.
 bool SeesGpu(const Rank& rank) {
   return rank.source != Source::kFlightRecorder || rank.gpu_index >= 0 || !rank.gpu_pci.empty() ||
          rank.nccl_version > 0 || rank.cuda_version > 0;
@@ -112,7 +113,7 @@ std::vector<std::string> CircumstanceTexts(const Verdict& verdict) {
     texts.push_back(
         absl::StrCat(Printable(verdict.job(), 80),
                      verdict.job_step().empty() ? "" : absl::StrCat(" step ", Printable(verdict.job_step(), 40))));
-  // Both times in whole seconds, as far apart as the rounded duration in the headline.
+  // Prints both times in whole seconds, as far apart as the rounded duration in the headline.
   constexpr int64_t kSecond = 1'000'000'000;
   const int64_t captured = verdict.captured_real_ns(), since = verdict.hung_since_real_ns();
   if (since > 0)

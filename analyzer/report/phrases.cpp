@@ -111,8 +111,8 @@ std::string AtPlace(const Finding& finding) {
   return site != nullptr ? in(site->place()) : nowhere;
 }
 
-// "; it is now in item() at clip_grads.py:97": the place that a rank reached after a wrong or skipped call. Used if the
-// call site is unknown.
+// "; it is now in item() at clip_grads.py:97": the place that a rank reached after a wrong or skipped call. Empty for a
+// wrong call with a known call site.
 std::vector<Clause> NowIn(const Finding& finding) {
   const FindingFacts& facts = FindingFactsOf(finding.kind());
   if (finding.place().empty() || SaysWhere(finding)) return {};

@@ -52,7 +52,7 @@ std::vector<Clause> HeadlineClauses(const Finding& finding);
 // Whether the report has a separate row for this evidence ("state", "stack").
 bool HasOwnRow(const Evidence& evidence);
 
-// "3 of the 8", "all 8", "both", to stand before a noun.
+// "3 of the 8", "all 8", "both", for use before a noun.
 std::string ShareText(int32_t part, int32_t whole);
 
 // "63 of 64 ranks read (for 1 more, only the end is known)".

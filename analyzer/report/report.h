@@ -23,13 +23,13 @@ struct TextStyle {
 std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const TextStyle& style = {});
 // Returns the full report as plain text, at most 100 columns. Ends in a newline.
 std::string ReportText(const Verdict& verdict, const Bundle& bundle);
-// The messages of proto/verdict.proto as JSON with two-space indent. Deterministic; ends in a newline.
+// Returns the messages of proto/verdict.proto and the key `recommended` as JSON. Deterministic; ends in a newline.
 std::string ReportJson(const Verdict& verdict);
-// Returns the JSON Schema (draft 7) of ReportJson, generated from the same messages.
+// Returns the JSON Schema (draft 7) of ReportJson.
 std::string JsonSchema();
-// One self-contained HTML page without external scripts. `merged` is the incident's stacks.json; it may be null.
+// Returns one self-contained HTML page without scripts. `merged` is the incident's stacks.json; it may be null.
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged = nullptr);
-// Exit status of the analyze verb: 0 healthy, 1 findings or incomplete data.
+// Returns the exit status of the analyze verb: 0 if the job is healthy without any finding, otherwise 1.
 int ExitStatus(const Verdict& verdict);
 // "HUNG", "RANK_NOT_ARRIVED": enum names as the JSON writes them.
 std::string VerdictName(VerdictKind kind);

@@ -38,7 +38,7 @@ const char* OperationIn(absl::string_view text) {
   return nullptr;
 }
 
-// Without the prefixes of mpirun ("[1,0]<stdout>:") and srun ("0: ").
+// Returns the line without the prefixes of mpirun ("[1,0]<stdout>:") and srun ("0: ").
 absl::string_view WithoutLabel(absl::string_view line) {
   if (const size_t at = line.find("<stdout>:"); at < 16) line.remove_prefix(at + 9);
   const size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// "cannot WHAT PATH: why", with advice if the disk is full. PermissionDenied, ResourceExhausted (disk or quota full),
-// or Internal.
+// Returns "cannot WHAT PATH: why", with advice if the disk is full. The code is PermissionDenied, ResourceExhausted
+// (disk or quota full) or Internal.
 absl::Status FileError(const std::string& what, const std::string& path, int error);
 
 // Writes all bytes at `offset`, or at the current position if it is -1.
@@ -21,8 +21,8 @@ absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path, i
 inline constexpr std::string_view kUnfinishedPrefix = ".lockstep.";
 
 // Writes to a temporary file in the folder of `path`; Commit() syncs and renames it. Without Commit, the destructor
-// removes it, and an existing file with that name stays unchanged. After an error in Open, Append or Commit, later
-// calls of Append and Commit return it. Not thread-safe.
+// removes it, and an existing file at `path` stays unchanged. After an error in Open, Append or Commit, later calls of
+// Append and Commit return that error. Not thread-safe.
 class AtomicFile {
  public:
   // The temporary name is `prefix` and six characters.
@@ -32,7 +32,8 @@ class AtomicFile {
   static AtomicFile Output(const std::string& path, std::string_view prefix);
   ~AtomicFile();
 
-  // Creates the temporary file with mode 0600. Append and Commit call it if needed.
+  // Creates the temporary file with mode 0600. Append and Commit call it if needed; SetMode, WriteAt and SetSize do
+  // not.
   absl::Status Open();
   absl::Status SetMode(unsigned mode);
   // Appends; buffers up to 1 MiB.

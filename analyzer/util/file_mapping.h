@@ -28,7 +28,7 @@ class FileMapping {
   // Copies bytes with pread, for parts that another process may change. Returns false if the file is too short or
   // unreadable.
   bool Read(size_t offset, size_t bytes, char* out) const;
-  // DataLoss if the file was changed or truncated after Open(), or could not be read.
+  // Returns DataLoss if the file was changed or truncated after Open(), or could not be read.
   absl::Status Unchanged() const;
 
  private:

@@ -17,7 +17,7 @@ inline size_t WorkerCount(size_t items) {
 
 // Calls work(item, worker) once for every item below `count`. `worker` is below WorkerCount(count), and each worker
 // handles one item at a time. Returns when everything is done. If a call throws (out of memory), skips the items that
-// are not begun, and rethrows.
+// have not begun, and rethrows.
 template <typename Work>
 void Parallel(size_t count, const Work& work) {
   std::atomic<size_t> next{0};

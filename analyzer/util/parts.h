@@ -10,7 +10,7 @@ namespace lockstep {
 class Parts {
  public:
   explicit Parts(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
-  // Returns the element that stands for the part of `i`.
+  // Returns the element that represents the part of `i`.
   size_t Find(size_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
     return i;

@@ -32,7 +32,7 @@ uint32_t CodePoint(std::string_view text, size_t i, size_t* length) {
   return value;
 }
 
-// Control characters, and characters that change the direction or appearance of the text around them.
+// Returns whether this is a control character, or changes the direction or appearance of the text around it.
 bool Harmful(uint32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x34f || c == 0x61c || c == 0x180e ||
          (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||

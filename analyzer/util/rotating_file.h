@@ -17,7 +17,7 @@ class RotatingFile {
   // kAny: also a symbolic link, a pipe or a device. Pipes and devices are never renamed.
   enum class Kind { kRegular, kAny };
 
-  // Creates the file with `mode` if it is missing.
+  // Opens the file for appending; creates it with `mode` if it is missing.
   absl::Status Open(const std::string& path, int64_t most_bytes = 16 << 20, unsigned mode = 0600,
                     Kind kind = Kind::kRegular);
   // Reopens the file after someone else renamed it; keeps the old one if that fails.

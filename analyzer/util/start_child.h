@@ -44,7 +44,7 @@ struct ChildRun {
 struct ChildResult {
   std::string output, errors;
   int status = 0;  // as returned by waitpid
-  // OK for exit status 0, otherwise "it exited with status 3" or "it was killed by signal 9".
+  // Returns OK for exit status 0, otherwise "it exited with status 3" or "it was killed by signal 9".
   absl::Status Ended() const;
 };
 

@@ -198,7 +198,8 @@ FileData NoDump(const std::string& path, int64_t offset, std::string why, std::s
   return none;
 }
 
-// Returns the dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if one of them has no rank.
+// Returns the dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; empty if any entry is not a dump with a
+// rank.
 std::vector<std::pair<int32_t, Value>> DumpsByRank(const Document& document) {
   std::vector<std::pair<int32_t, Value>> out;
   // A writer creates a separate object for each rank. Shared objects would multiply the work.

@@ -52,7 +52,7 @@ struct UsedGroup {
   int64_t first_collective = kUnknown;              // the smallest sequence number of a collective
   bool has_p2p = false;
   bool has_batches = false;     // the file has batches of point-to-point operations
-  int32_t own_group_rank = -1;  // from sends and receives; -1 if unknown or contradictory
+  int32_t own_group_rank = -1;  // from sends and receives, or log lines; -1 if unknown, -2 if contradictory
   bool counted_inside = false;  // own_group_rank is certainly a rank inside the group, not in the job
   int32_t size_hint = 0;        // lower limit, from peer numbers or log lines
   bool may_have_more = false;   // see Communicator
@@ -74,12 +74,12 @@ struct FileData {
   // The latest time_created_ns. Decides, with `progress_sum`, between several files of one rank.
   int64_t newest_ns = 0;
   int64_t progress_sum = 0;     // sum of last_enqueued_collective
-  int64_t oldest_open_ns = 0;   // time at which the oldest unfinished operation was recorded; 0 if unknown
+  int64_t oldest_open_ns = 0;   // when the oldest unfinished operation was recorded; 0 if there is none with a time
   bool ends_unnoticed = false;  // some operations had completed, but their group's watchdog had not noticed yet
 };
 
-// Parses a whole file: one dump, the dumps of several ranks in one JSON object by rank, or a list of entries. Returns
-// at least one result, which is unusable if the file contains no dump. Ranks are -1 unless the file contains them.
+// Parses a whole file: one dump, a dictionary with the dumps of several ranks, or a list of entries. Returns at least
+// one result, which is unusable if the file contains no dump. Ranks are -1 unless the file contains them.
 // Problems name `path`. `space` is reusable working memory; the result does not refer to it. Safe for any input.
 std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space);
 

@@ -18,8 +18,8 @@ struct NamedNumber {
 };
 
 struct FileName {
-  // The path after the folders that all files share, with placeholders for numbers. Files with the same shape follow
-  // one naming rule, and numbers with the same index have the same meaning in all of them.
+  // The path from the innermost shared folder on, with a 0 for each number and without extensions such as .pkl. Files
+  // with the same shape follow one naming rule, and numbers with the same index have the same meaning in all of them.
   std::string shape;
   std::vector<NamedNumber> numbers;
 };
@@ -34,8 +34,8 @@ FileName ParseFileName(std::string_view path, size_t shared);
 // Returns the length of the folders that all paths share, including the last slash.
 size_t SharedFolders(const std::vector<std::string>& paths);
 
-// Returns the rank in the name of a single file: the number after the word "rank", otherwise the last number. -1 if
-// there is none.
+// Returns the rank in the path of a single file: the number after the word "rank" in its name or folder, otherwise the
+// last number in its name. -1 if there is none.
 int32_t RankInName(std::string_view path);
 
 // Returns the host in the file name; empty if there is none. The host is between "rank_" and the rank

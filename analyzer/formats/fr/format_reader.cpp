@@ -33,7 +33,7 @@ bool IsOneObject(std::string_view head) {
   const std::string_view first = fr::Strip(head.substr(0, end));
   const std::string_view inside = fr::Strip(first.substr(1));
   if (!inside.empty() && inside[0] != '"' && inside[0] != '}') return false;
-  // The first line of a log may be longer than `head`, or the only one.
+  // If a log's first line is longer than `head`, or its only line, only its first key shows that it is not a dump.
   for (const std::string_view key :
        {"\"log\"", "\"message\"", "\"msg\"", "\"textPayload\"", "\"line\"", "\"time\"", "\"ts\"", "\"timestamp\"",
         "\"@timestamp\"", "\"stream\"", "\"level\"", "\"severity\"", "\"_source\""}) {

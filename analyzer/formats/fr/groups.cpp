@@ -95,8 +95,8 @@ class Merger {
     return at;
   }
 
-  // Each process counts names, so a group has another name in a process that created additional groups. If each file
-  // lists at most one group with these members and this description, all of them are one group.
+  // Each process numbers its groups itself, so one group's name differs in a process that created additional groups. If
+  // each file lists at most one group with these members and this description, all of them are one group.
   void JoinNames() {
     struct Claimed {
       std::set<std::string> names;
@@ -280,8 +280,8 @@ class Merger {
   // Returns whether pg_config and pg_status list equally many groups.
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
-  // Links groups by order, because they are numbered and named in the order of creation. Does nothing and returns false
-  // if entries of ranks that created the same groups contradict this order.
+  // Links groups by order, because they are numbered and named in the order of creation. Returns false, and links
+  // nothing, if the counts differ, a name is not a unique number, or entries contradict or do not confirm the order.
   bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
     const auto known = witnesses.find(Signature(f));
@@ -297,7 +297,7 @@ class Merger {
       if (i > 0 && by_number[i].first == by_number[i - 1].first) return false;
       const Link& link = *by_number[i].second;
       if (link.status != nullptr && link.status != &statuses[i]) return false;
-      // Entries use this group, but its pg_id is unknown, so the order is uncertain.
+      // If entries use this group but its pg_id is unknown, the order is uncertain.
       if (link.used != kNoIndex && link.status == nullptr) return false;
       if (known == witnesses.end()) continue;
       const auto said = known->second.find(statuses[i].pg_id);
@@ -333,8 +333,8 @@ class Merger {
     return std::any_of(links_[f].begin(), links_[f].end(), [&](const Link& link) { return link.status == status; });
   }
 
-  // Returns the rank's pg_ids and group descriptions; empty if a description is not unique. Ranks with equal signatures
-  // created the same kinds of groups.
+  // Returns the rank's pg_ids and group descriptions; empty if the counts differ or a description is not unique. Ranks
+  // with equal signatures created the same kinds of groups.
   std::string Signature(size_t f) const {
     if (!SameCount(f)) return "";
     std::vector<std::string> descs;
@@ -488,7 +488,7 @@ class Merger {
                      [&](const Link& a, const Link& b) { return comm_of[a.group] < comm_of[b.group]; });
     for (const Link& link : links) {
       const Group& group = groups_[link.group];
-      // If one file spells a group in two ways (with different descriptions), it is one membership.
+      // If a file's entries give one group different descriptions, it is still one membership.
       if (!file.rank.memberships.empty() && file.rank.memberships.back().comm == comm_of[link.group]) {
         if (link.used != kNoIndex) {
           (*membership_of_used)[link.used] = static_cast<uint32_t>(file.rank.memberships.size() - 1);

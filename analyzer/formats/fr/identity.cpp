@@ -78,7 +78,7 @@ struct Price {
 
 using NamedFile = std::pair<FileData*, FileName>;
 
-// Handles names that number ranks inside a host, as in node-1/trace_3. All hosts must have equally many ranks, and
+// Handles names that number ranks inside a host, as in node-1/trace_3. Assumes that all hosts have equally many ranks;
 // every file must get its own rank that fits all of its groups. Returns the indexes of the host's number and the number
 // inside the host, and sets *host_size to the ranks per host.
 std::optional<std::pair<size_t, size_t>> HostAndPlace(const std::vector<NamedFile>& named, int32_t listed,
@@ -170,8 +170,8 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     if (found.name == Name::kWrong)
       each_its_own &= found.rank >= 0 && ranks.insert({Folder(file.rank.path), found.rank}).second;
   }
-  // If most groups contradict the names, but do not give each file its own rank, they use a different numbering (a job
-  // inside a job).
+  // If at least as many files contradict their names as confirm them, but do not each get their own rank, the groups
+  // use a different numbering (a job inside a job).
   const bool count_otherwise = wrong >= right && !each_its_own;
   std::vector<FileData> kept;
   for (size_t i = 0; i < files->size(); i++) {

@@ -17,7 +17,7 @@ void NameRanks(std::vector<FileData>* files);
 // pg_config lists the groups of a dump's process. If the name has no rank, or its rank contradicts these groups, the
 // file gets the only rank that is in all of them. Without such a rank, the file is removed from `files`, and a problem
 // gives the reason. Lists that may number ranks within their group prove nothing. If at least as many files contradict
-// their names as confirm them, and the former do not each get a rank of their own, all names are kept.
+// their names as confirm them, and those that contradict do not each get their own rank, all names are kept.
 void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr

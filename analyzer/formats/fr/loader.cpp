@@ -33,7 +33,7 @@ using fr::FileData;
 constexpr size_t kMaxFileBytes = 256u << 20;
 constexpr size_t kMostNameBytes = 512;  // limit for a file's name in an archive
 
-// Bytes that stay uninitialized until they are read. Never shrinks.
+// Memory that is not initialized before a file is read into it. Never shrinks.
 class Buffer {
  public:
   char* Reserve(size_t size, size_t keep) {
@@ -54,7 +54,8 @@ class Buffer {
 
 using fr::Folder;
 
-// Reads the whole file into `buffer`. Does not map it, because truncating a mapped file causes SIGBUS.
+// Reads the whole file into `buffer`; returns false with *error set on failure. Does not map it, because truncating a
+// mapped file causes SIGBUS.
 bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
   const UniqueFd fd = OpenToRead(path);
   if (!fd.ok()) {
@@ -189,8 +190,8 @@ bool Better(const FileData& a, const FileData& b) {
 
 // Folders with dumps of the same ranks belong to different jobs or attempts. Keeps the latest attempt, unless it is a
 // single dump, and reports the others. Among simultaneous jobs, prefers the most ranks, then an operation past its
-// timeout, unfinished operations, and the newest dump. A folder that repeats at most half of the ranks stays: it
-// contains older dumps of the same job.
+// timeout, unfinished operations, and the newest dump. A folder that repeats only one rank, or at most half of the
+// ranks, stays: it contains older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   struct Set {
     std::set<int32_t> ranks;

@@ -11,10 +11,10 @@ namespace lockstep::fr {
 struct UnlistedGroup {
   std::string name, desc;
   std::vector<int32_t> users;  // ranks with entries of the group, ascending
-  // Parallel to `users`: the user's rank inside the group, from sends and receives; negative if unknown.
+  // Parallel to `users`: UsedGroup::own_group_rank; negative if unknown.
   std::vector<int32_t> group_ranks;
   bool counted_inside = false;   // `group_ranks` are certainly ranks inside the group
-  int32_t size_hint = 0;         // from sends and receives
+  int32_t size_hint = 0;         // the largest UsedGroup::size_hint
   std::vector<int32_t> members;  // the result; -1 for a member whose rank is unknown
 };
 

@@ -17,7 +17,7 @@ struct OpName {
   // kNone if the name was rejected.
   ring::CallKind kind = ring::CallKind::kNone;
   std::string_view text;        // without the backend: "_all_gather_base", "send 0->3"
-  int32_t own = -1, peer = -1;  // for a send or receive: ranks inside the group
+  int32_t own = -1, peer = -1;  // for a send or receive: ranks inside the group, or in the job with some backends
   bool batch_end = false;       // the record of a coalesced batch's end
 };
 

@@ -402,7 +402,7 @@ void EntryReader::ReadTypes(const Value& list, Types* types) {
   });
 }
 
-// Returns the types of inputs and outputs, as in "Float -> Half". If all types of a side are the same, the type appears
+// Interns the types of inputs and outputs, as in "Float -> Half". If all types of a side are the same, the type appears
 // once; otherwise commas separate the types.
 uint32_t EntryReader::InternTypes(const Types& in, const Types& out) {
   if (!in.given && !out.given) return kNoIndex;

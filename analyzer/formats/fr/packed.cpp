@@ -27,7 +27,8 @@ absl::Status TooLarge(size_t most) {
       absl::StrCat("unpacks to more than ", most >> 20, " MiB, too large for a Flight Recorder dump"));
 }
 
-// `window` is passed to inflateInit2. There may be several streams in a row, as after `cat a.gz b.gz`.
+// Unpacks like Gunzip. `window` is passed to inflateInit2. There may be several streams in a row, as after `cat a.gz
+// b.gz`.
 absl::Status Inflate(std::string_view bytes, int window, size_t most, std::string* out) {
   // Unpacks in pieces, because a growing string would use up to three times its size.
   constexpr size_t kPiece = 1u << 16;
@@ -106,8 +107,8 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
   return files;
 }
 
-// See POSIX, pax, "ustar Interchange Format". GNU tar writes a name of more than 100 bytes as a file of type L before
-// it.
+// See POSIX, pax, "ustar Interchange Format". GNU tar stores a name of more than 100 bytes as a file of type L before
+// the named file.
 absl::Status FilesInTar(std::string_view bytes, std::vector<Packed>* files) {
   std::string long_name;
   const auto text = [](std::string_view field) { return std::string(field.substr(0, field.find('\0'))); };

@@ -29,14 +29,15 @@ struct Packed {
   int64_t written_ns = 0;  // modification time; 0 if unknown: zip archives contain local times of an unknown zone
 };
 
-// Returns the archive's files without folders, in its order. Fails if the archive's directory is damaged.
+// Returns the archive's files without folders, in its order. Fails if the archive is damaged, or uses zip64 or a
+// compression other than deflate.
 absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes);
 
 // Appends the archive's files without folders and links, in its order. If the archive is damaged or cut, fails but
 // keeps the files before the damage, the last one possibly incomplete.
 absl::Status FilesInTar(std::string_view bytes, std::vector<Packed>* files);
 
-// Unpacks one file, which may also be stored without compression, like Gunzip.
+// Unpacks one file, which may be stored without compression. Fails like Gunzip.
 absl::Status Unzip(const Packed& file, size_t most, std::string* out);
 
 }  // namespace lockstep::fr

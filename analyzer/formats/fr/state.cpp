@@ -146,8 +146,8 @@ class StateJudge {
     }
   }
 
-  // If the dump has durations, an operation without one (not requested yet) has only the times at which the watchdog
-  // noticed its start and end. These times are often equal, so they give no duration.
+  // If the dump has durations, an operation without one has only the times at which the watchdog noticed its start and
+  // end. These times are often equal, so they give no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
@@ -217,9 +217,9 @@ class StateJudge {
     }
   }
 
-  // A dump of active operations contains all of them. If a group's counters show unfinished operations older than its
-  // oldest entry, the dump is a full one: the buffer overwrote operations in flight, and nothing has completed since.
-  // (A counter may be slightly behind the GPU.)
+  // Returns whether a dump that seems to contain only active operations is missing some: a group's counters show
+  // unfinished operations older than its oldest entry. Then the dump is a full one: the buffer overwrote operations in
+  // flight, and nothing has completed since. (A counter may be slightly behind the GPU.)
   bool LacksActive() const {
     // Sends and receives to several peers complete in any order, but close to the order of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
@@ -362,7 +362,8 @@ class StateJudge {
     return raw_[a].p2p == raw_[b].p2p && rank_.ops[a].seq == rank_.ops[b].seq && rank_.ops[a].seq != kUnknown;
   }
 
-  // An end named after an operation closes only members that this operation created.
+  // Returns whether a batch with this end can contain the member. An end named after an operation closes only members
+  // that this operation created.
   static bool MayContain(std::string_view end_name, CallKind member) {
     std::string name = Lower(end_name);
     if (name.starts_with("allgather") || name.starts_with("all_gather")) {
@@ -399,8 +400,8 @@ class StateJudge {
     view->run.clear();
   }
 
-  // Returns whether the entry is next to a gap in a damaged file with unordered entries. Such a gap may contain the
-  // rest of a batch and its end.
+  // Returns whether the entry is next to missing records in a damaged file, unless it is marked as started. These
+  // records may contain the rest of a batch and its end.
   bool BesideLost(uint32_t at) const {
     if (!rank_.damaged || rank_.ops[at].state == OpState::kStarted) return false;
     const auto follows = [&](size_t i) {

@@ -28,8 +28,8 @@ void DoubtTimesOfCopies(std::vector<FileData>* files);
 void TellByUnnoticedEnds(std::vector<FileData>* files);
 
 // The same for dumps that are already merged. If only some ranks have recorded a recent completion, the job was dumped
-// while it ran. Does nothing if a rank without the completion is also missing a later call, or is behind in several
-// groups, because that rank may be stuck.
+// while it ran. A rank that is also missing a later call may be stuck, so it does not count. Does nothing if a rank is
+// behind in several groups.
 void TellByUnnoticedEnds(Bundle* bundle);
 
 }  // namespace lockstep::fr

@@ -28,7 +28,7 @@ inline std::string_view Strip(std::string_view text) {
   return text;
 }
 
-// Parses all of `text`, without surrounding blanks, as a decimal number.
+// Parses all of `text`, except surrounding blanks, as a decimal number. Returns false for any other text.
 template <typename Integer>
 bool ParseNumber(std::string_view text, Integer* out) {
   text = Strip(text);

@@ -22,8 +22,8 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr size_t kMaxFiles = 1u << 20;
 
-// A recorder without room for a ring file keeps the ring in memory and creates a link NAME.ring to
-// /proc/PID/fd/NUMBER.
+// Returns whether the link leads to a ring in memory. A recorder without room for a ring file creates such a link:
+// NAME.ring to /proc/PID/fd/NUMBER.
 bool IsRingInMemory(const std::string& link) {
   if (!absl::EndsWith(link, ".ring")) return false;
   const std::vector<std::string> parts = absl::StrSplit(LinkTarget(link), '/');

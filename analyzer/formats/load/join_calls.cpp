@@ -203,7 +203,7 @@ std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, 
     if (!IsCollectiveEntry(op) || !IsCounted(op, split)) continue;
     auto at = table.positions.find(op.seq);
     if (at == table.positions.end()) continue;
-    // The dump has lost an unknown part of this launch, so all of the launch is omitted.
+    // If the dump has lost an unknown part of this launch, all of the launch is omitted.
     Launch& launch = launches[op.seq];
     auto next = std::next(at);
     if (!table.from_birth && next != table.positions.end() && next->second - at->second != launch.calls) continue;
@@ -223,7 +223,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
     return out;
   }
   int64_t comparisons = kMaxComparisons;
-  // Both sources count from the group's creation, and the calls agree with these numbers, so no other alignment is
+  // If both sources count from the group's creation, and the calls agree with these numbers, no other alignment is
   // possible.
   if (entries.from_birth) {
     const int64_t by = 1 - entries.first_number;

@@ -75,7 +75,7 @@ std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, 
 struct Shift {
   bool found = false;
   int64_t by = 0;
-  int64_t agreeing = 0;  // number of calls that both have
+  int64_t agreeing = 0;  // number of calls that agree
   std::string why_not;   // if not found, the reason
 };
 // `ends` contains the own number and position of the last call, for every rank that both sources contain. If the calls

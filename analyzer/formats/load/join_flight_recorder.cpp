@@ -35,7 +35,7 @@ bool SameHost(const std::string& a, const std::string& b) {
 // Returns a process group's own name, from its ID "NAME/HASH".
 std::string GroupName(const Communicator& comm) { return comm.id.substr(0, comm.id.rfind('/')); }
 
-// Ignores members that one side does not know, but both sides must know at least one and the same member.
+// Returns whether all members that both sides know are equal, and there is at least one.
 bool SameMembers(const Communicator& a, const Communicator& b) {
   if (a.size != b.size || a.members.size() != b.members.size()) return false;
   bool shared = false;
@@ -259,8 +259,8 @@ class Joiner {
     uint32_t entry;  // index into the dump's ops
     uint32_t op;     // index into the own ops; kNoIndex if the own record does not have it
   };
-  // Returns the entries of one of a rank's memberships, by own number. `mine` is kNoIndex if the rank has no own
-  // record.
+  // Returns the entries of one of a rank's memberships, numbered as in Lockstep's own record. `mine` is kNoIndex if the
+  // rank has no own record.
   std::vector<Match> MatchesOf(uint32_t r, uint32_t m, uint32_t mine) const {
     const Link& link = links_[dumps_.ranks[r].memberships[m].comm];
     absl::flat_hash_map<int64_t, uint32_t> by_seq;
@@ -399,7 +399,7 @@ class Joiner {
       if (membership.local_name.empty()) membership.local_name = rank.memberships[m].local_name;
       const int64_t issued = link.table.PositionOf(rank.memberships[m].issued);
       const int64_t completed = link.table.PositionOf(rank.memberships[m].completed);
-      // Both sources contain the same last call, so the framework's count is from the same moment.
+      // If both sources contain the same last call, the framework's count is from the same moment.
       if (membership.completed == kUnknown && issued >= 0 && issued + link.shift.by == membership.issued &&
           completed >= 0)
         membership.completed = completed + link.shift.by;

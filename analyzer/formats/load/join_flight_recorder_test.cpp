@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kEpoch = 1'758'000'000'000'000'000;  // wall clock of the job's start
-constexpr int64_t kBoot = 1'757'000'000'000'000'000;   // real clock minus monotonic clock
+constexpr int64_t kBoot = 1'757'000'000'000'000'000;   // wall clock minus monotonic clock
 
 // The calls of a job, from which both formats are generated.
 struct Event {

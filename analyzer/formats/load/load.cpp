@@ -60,7 +60,7 @@ class Loader {
       certain |= file.detected.claim == Claim::kYes;
       if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
-    // Logs come last: they only add what dumps lack, such as the end of a process without a dump.
+    // Logs come last: they only add what is missing in dumps, such as the end of a process without a dump.
     const auto logs = files.extract(Source::kText);
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());
@@ -224,7 +224,8 @@ class Loader {
     if (dump->pid == 0) dump->pid = printed.pid;
   }
 
-  // Refuses files of several jobs unless one is chosen, because a verdict is about one job.
+  // Fails if the files belong to several jobs and none is chosen, because a verdict is about one job. Also fails if no
+  // file belongs to the job that the user chose.
   absl::Status OneJob(const std::string& wanted, const std::vector<std::string>& paths) const {
     const std::map<std::string, int64_t> jobs = records_.library.Jobs();
     const bool chosen = !control_.limits.job.empty();
@@ -249,7 +250,8 @@ class Loader {
     if (progress_->on_files) progress_->on_files(progress_->files_read + progress_->files_unpacked, total_);
   }
 
-  // Other files are expected in a folder with recognized dumps, unless they are named like dumps.
+  // Reports a file that no reader recognizes. If `certain`, other files are expected next to recognized ones, so
+  // reports it only if it is named like a dump or its path was given.
   void NotRecognised(const FoundFile& file, bool certain) {
     int32_t rank = -1;
     bool wanted = file.named || !certain;

@@ -15,8 +15,9 @@ namespace lockstep {
 
 // Loads incident folders and files of the formats in registry.cpp, detected by content, into one bundle. Returns
 // NotFound if a path does not exist, and FailedPrecondition if nothing is readable; the message lists what was tried.
-// Returns InvalidArgument if the files belong to several jobs and neither a limit nor a manifest chooses one; the
-// message lists the jobs. Damaged parts become entries in Bundle::problems.
+// Returns InvalidArgument if the files belong to several jobs and neither LoadLimits::job nor a manifest chooses one,
+// or if no file belongs to LoadLimits::job; the message lists the jobs. Damaged parts become entries in
+// Bundle::problems.
 absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 
 // Progress of a load, which other threads may read.

@@ -108,8 +108,9 @@ class Calls {
 
   static bool InTheMaking(const NcclComm& comm) { return comm.begun && !comm.made && !Used(comm); }
 
-  // In a job that hangs, only a few ranks are behind: the one that others wait for, and those that wait for it
-  // elsewhere. In a running job, or in truncated logs, ranks end anywhere.
+  // Returns whether a hang does not explain where the ranks end, or lines are missing. In a job that hangs, only a few
+  // ranks are behind: the one that others wait for, and those that wait for it elsewhere. In a running job, or in
+  // truncated logs, ranks end anywhere.
   bool EndsAreScattered(const std::map<std::string, std::vector<Part>>& comms) const {
     constexpr size_t kMostEnds = 3;
     std::set<int32_t> ranks, behind;
@@ -209,7 +210,7 @@ class Calls {
     }
   }
 
-  // Sorts node2 before node10.
+  // Returns whether host `a` precedes `b`: node2 precedes node10.
   static bool HostBefore(std::string_view a, std::string_view b) {
     while (!a.empty() && !b.empty()) {
       if (fr::IsDigit(a[0]) && fr::IsDigit(b[0])) {
@@ -443,7 +444,7 @@ class Calls {
       const NcclCall& call = calls[i].second;
       Op op = OpOf(index, call, calls[i].first);
       op.seq = number(i);
-      // Some member has not issued the operation.
+      // Some member has issued no operation after `least`.
       if (op.seq > least && NeedsEveryMember(call.kind)) op.state = OpState::kIncomplete;
       const CallFacts& facts = CallFactsOf(call.kind);
       const bool reduces = call.kind == ring::CallKind::kAllReduce || call.kind == ring::CallKind::kReduce ||

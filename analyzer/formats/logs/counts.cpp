@@ -122,7 +122,8 @@ struct Member {
   int32_t inside = -1, rank = -1;
 };
 
-// `mapped` is true if ranks in the job differ from ranks in the communicator.
+// `mapped` is true if the member's rank in the job comes from its process, so it may differ from its rank in the
+// communicator.
 void AddRank(Member member, int64_t count, int64_t least, const Reported& last, bool mapped, Ranks* ranks) {
   const int32_t rank = member.rank;
   fr::FileData* const data = ranks->Of(rank, last.file->path);

@@ -33,7 +33,7 @@ class Members {
     if (whole_) ranks_.clear();
   }
 
-  // The members are ranks of the job.
+  // True if the members' numbers are ranks of the job.
   bool whole() const { return whole_; }
   // True if members of several groups have the same numbers, or if the lines do not show which ranks they are.
   bool unclear() const { return unclear_; }
@@ -235,7 +235,7 @@ void AddStoreBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
   Barrier& last = barriers.rbegin()->second;
   ranks->said = std::max(ranks->said, last.size);
   const auto arrived = static_cast<int32_t>(last.came.size());
-  // Others also joined, but their lines are missing.
+  // If others also joined, their lines are missing.
   if (arrived != last.count || last.came.rbegin()->first >= last.size) {
     const bool more = last.count > last.size;
     ranks->Tell(*last.path,

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kMostPrefixes = 1u << 16, kMostTextColumns = 160, kMostTraceFrames = 64;
 constexpr int64_t kMostBehind = 32;  // a process may print this many messages and warnings at its end
 
-// Types that launchers raise, or processes that lost another process, such as DistBackendError, DistStoreError,
-// ChildFailedError and RendezvousError.
+// Exception types of launchers, and of processes that lost another process: DistBackendError, DistStoreError,
+// ChildFailedError, RendezvousError and others.
 constexpr std::string_view kTypesOfOthers[] = {"torch.distributed.Dist",
                                                "torch._C._Dist",
                                                "torch.distributed.elastic.",
@@ -63,8 +63,8 @@ bool StartsWithAny(std::string_view text, const std::string_view (&starts)[N]) {
                      [&](std::string_view start) { return text.starts_with(start); });
 }
 
-// Accepts "torch.OutOfMemoryError: CUDA out of memory" and "RayTaskError(ValueError)": a name with dots, followed by
-// the end or a colon.
+// Returns whether the text can be an exception, such as "torch.OutOfMemoryError: CUDA out of memory" or
+// "RayTaskError(ValueError)": a name with dots, followed by the end or a colon.
 bool IsException(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   return !name.empty() && !fr::IsDigit(name[0]) && std::all_of(name.begin(), name.end(), [](char c) {
@@ -106,10 +106,10 @@ bool IsOfOthers(std::string_view text, std::string_view innermost) {
   if (type == "RuntimeError" || type == "TimeoutError" || type == "ValueError") {
     if (HoldsAny(text, kTextsOfOthers)) return true;
   }
-  // For a socket error, the text must be the whole message.
+  // A socket error's message must begin with the text.
   if (type == "RuntimeError")
     return text.size() > type.size() + 2 && StartsWithAny(text.substr(type.size() + 2), kSocketTexts);
-  // The process at the other end of a pipe has ended.
+  // These errors show that the process at the other end of a pipe has ended.
   return StartsWithAny(type, kPipeErrors) && Holds(innermost, "(multiprocessing/connection.py:");
 }
 

@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-// Users may pass any text by mistake. So if no line is recognized, the file counts only if it is named like a log.
+// Users may pass any text by mistake. So a file without a recognized line counts only if this returns true.
 bool IsNamedLikeALog(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
   return absl::StrContains(name, "log") || absl::EndsWith(name, ".out") || absl::EndsWith(name, ".err");

@@ -20,7 +20,8 @@ size_t Columns(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-// A terminal fills the rest of a line with blanks when its text is copied.
+// Returns whether the line has this width, and its text reaches at least the last column but one. Copied terminal lines
+// may be padded with blanks.
 bool Fills(std::string_view line, size_t columns) {
   return Columns(line) == columns && Columns(WithoutBlanks(line)) + 1 >= columns;
 }
@@ -53,7 +54,7 @@ std::string_view CommonPrefix(const std::vector<std::string_view>& lines) {
   return used < kLeastLines ? std::string_view() : prefix;
 }
 
-// Returns the text behind the line's number and the blanks that follow it; empty if there is no number.
+// Returns the text after the line's number and the blanks that follow it; empty if there is no number.
 std::string_view BehindNumber(std::string_view line, int64_t* number) {
   const size_t begin = line.find_first_not_of(' '), end = line.find_first_not_of("0123456789", begin);
   if (begin == std::string_view::npos || end == begin || end - begin > 9) return {};

@@ -237,7 +237,7 @@ class Watchdogs {
     const WatchdogLine& line = said.what;
     const Speaker& who = said.who;
     const int32_t rank = RankOf(file, said);
-    // The process's last lines repeat one of its lines without the prefix.
+    // At its end, a process prints one of its earlier lines again, without the prefix.
     if (line.group.empty() && speakers_known_ && who.rank < 0 && who.task < 0) return;
     if (line.signalled_by >= 0) {
       signalled_.insert(line.signalled_by);
@@ -406,7 +406,7 @@ class Watchdogs {
         sizes_[name] = static_cast<int32_t>(size);
     }
     for (const auto& [name, use] : uses) {
-      // The members of several groups with one description determine each other.
+      // Members of several groups with one description are inferred together later (InferMembers).
       if (IsWhole(name, DescOf(name)) || !use.counted || use.users < 2 || of_desc[DescOf(name)] > 1) continue;
       if (static_cast<size_t>(use.last) >= use.users * kSparse) continue;
       counted_.insert(name);

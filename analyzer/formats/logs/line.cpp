@@ -33,7 +33,8 @@ int32_t OnlyTensorRank(std::string_view label) {
   return rank;
 }
 
-// Removes a prefix in brackets: "[rank3]:", "[default3]:", "[pod/a/b] ", "[1,3]<stderr>:" or a time.
+// Removes a prefix in brackets: "[rank3]:", "[default3]:", "[pod/a/b] ", "[1,3]<stderr>:" or a time. Like the other
+// Take functions below, returns whether it removed anything.
 bool TakeBracket(Line* line) {
   const std::string_view text = line->text;
   constexpr size_t kMostBytes = 256;
@@ -78,7 +79,7 @@ bool TakeBracket(Line* line) {
   return true;
 }
 
-// Returns the text behind "host program[1234]: ", which syslog and journald write after the time; otherwise `text`.
+// Returns the text after "host program[1234]: ", which syslog and journald write after the time; otherwise `text`.
 std::string_view BehindProgram(std::string_view text) {
   constexpr size_t kMostBytes = 256;
   const size_t host = text.find(' '), end = text.substr(0, kMostBytes).find("]: ");

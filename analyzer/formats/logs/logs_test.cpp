@@ -36,7 +36,7 @@ TEST_F(LogsTest, TheFirstFailureThatTorchrunReportsIsTheCause) {
   EXPECT_THAT(Show(verdict), HasSubstr("SIGABRT"));
 }
 
-// The dump of a rank that waits in its second operation with all others.
+// The dump of a rank that waits in the second operation of a group of `ranks`.
 fr_test::FrDump Waiting(std::vector<int32_t> ranks) {
   fr_test::FrDump dump;
   dump.groups[0].ranks = std::move(ranks);

@@ -99,7 +99,7 @@ std::optional<Notice> NoticeReader::Take(std::string_view text) {
       return Notice{.by = Notice::By::kGpu, .text = Printable(said, kMostNoticeText), .of_gpu = true};
     }
   }
-  // This is NCCL's text in the exception that it caused, without NCCL's own label.
+  // An exception repeats NCCL's message without NCCL's prefix.
   if (line.starts_with("socketProgress: Connection closed by remote peer "))
     return Notice{.by = Notice::By::kNccl, .text = Printable(line, kMostNoticeText), .of_others = true};
   // Ray's message: "A worker died or was killed ... Worker IP address: 10.0.0.3 Worker port: 1 Worker PID: 833 ..".

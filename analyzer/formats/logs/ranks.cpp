@@ -19,7 +19,7 @@ void NameFiles(std::vector<FileFacts>* files) {
   std::vector<fr::FileData> named(files->size());
   for (size_t i = 0; i < files->size(); ++i) named[i].rank.path = (*files)[i].path;
   fr::NameRanks(&named);
-  // Numbers of hosts and processes rarely begin near 0, and ranks do.
+  // Ranks begin near 0; numbers of hosts and processes rarely do.
   constexpr int64_t kSparse = 4;
   std::map<std::string, int64_t> alike;  // number of files by the shape of their names
   std::vector<fr::FileName> names;
@@ -40,7 +40,7 @@ void NameFiles(std::vector<FileFacts>* files) {
       return process.pid != file.nccl[0].pid || process.host != file.nccl[0].host;
     });
     if (processes || std::max({file.ranks.size(), file.tasks.size(), file.locals.size()}) > 1) continue;
-    // A launcher reports other processes than its own.
+    // A file that reports the failure of another rank is a launcher's log, so the number in its name is not a rank.
     const auto other = [&](const FailedWorker& worker) {
       return worker.rank >= 0 && worker.rank != named[i].rank.rank;
     };
@@ -313,7 +313,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
       ranks.Report(file.path,
                    "the file contains more data than the limit for one file; split it, or remove older lines");
   }
-  // The size of the job, if any line contains it. Otherwise at least the highest rank that lines name.
+  // The job has at least this many ranks: one more than the highest rank that a line names.
   int32_t world = ranks.world;
   if (!ranks.ranks.empty()) world = std::max(world, ranks.ranks.rbegin()->first + 1);
   for (const FileFacts& file : files) {
@@ -324,7 +324,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   for (const auto& [rank, data] : ranks.ranks) {
     for (const fr::UsedGroup& group : data.used) world = std::max(world, std::min(group.size_hint, fr::kMaxRank + 1));
   }
-  // A smaller size is the size of some group.
+  // If `said` is smaller, it is only the size of some group.
   ranks.sized |= ranks.said >= world;
   world = std::max(world, ranks.said);
   // If the size is unknown, a single rank's report identifies no culprit, because any number of others may be

@@ -43,7 +43,7 @@ class Ranks {
   // Returns the index of the rank's group in FileData::used.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
   static uint32_t Intern(fr::FileData* rank, const std::string& text);
-  // Adds a group with a single operation, which the rank does not leave.
+  // Adds a group with a single operation, which the rank does not complete.
   static void AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name);
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false,
               const std::string& like = "");
@@ -51,7 +51,7 @@ class Ranks {
   void Tell(const std::string& path, std::string text, int32_t rank = -1, const std::string& like = "");
 
   int32_t world = 0;               // minimum number of ranks in the job
-  bool sized = false;              // `world` is exact
+  bool sized = false;              // the number of ranks in the job is known exactly
   int32_t said = 0;                // the largest number of ranks in any line
   std::set<int32_t> waited;        // ranks that waited for others until a timeout
   bool waits_by_number = false;    // a wait is known only from "[Rank 3]", which may be a rank inside a group
@@ -73,6 +73,8 @@ class Ranks {
   // By host without its domain, PID, and PCI address of the GPU; each may be "" or 0.
   std::map<std::tuple<std::string, int64_t, std::string>, std::set<int32_t>> places_;
 };
+
+// Each Add function adds to the ranks, or reports, what one kind of line or file shows.
 
 // Counters and timeouts of PyTorch's watchdog.
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);

@@ -38,8 +38,8 @@ int64_t Launched(std::string_view text) {
   return number < 0 || number > fr::kMaxCounter ? kUnknown : number;
 }
 
-// Parses a row of the table of communicators: group, communicators, nodes, ranks per node, ranks per communicator,
-// ranks, status.
+// Parses the group and the ranks per communicator from a row of the table: group, communicators, nodes, ranks per node,
+// ranks per communicator, ranks, status. Returns false for any other text.
 bool ReadRow(std::string_view text, int64_t* group, int32_t* size) {
   int64_t numbers[6];
   for (int64_t& number : numbers) {

@@ -75,7 +75,7 @@ class RasReader {
  private:
   void AddOdd(RasRank rank, std::string status);
 
-  std::map<int64_t, int32_t> sizes_;  // group sizes from the report's table
+  std::map<int64_t, int32_t> sizes_;  // size of the communicators in each group of the report's table
   RasReports reports_;
   bool open_ = false;        // inside the counts of a communicator
   bool dead_ = false;        // inside the list of dead processes

@@ -250,7 +250,7 @@ class Reader {
     return true;
   }
 
-  // A heading applies to the stacks below it, up to the program's next own lines.
+  // A heading applies to the stacks below it, until more than kMostOthers lines in a row belong to no stack.
   void TakeHeading(std::string_view text) {
     constexpr int kMostOthers = 8;  // debuggers print up to this many lines before a stack
     if (const int32_t rank = RankInHeading(text); rank >= 0) {
@@ -393,7 +393,7 @@ class Reader {
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // maps process and address to the index in NcclProcess::comms
   size_t kept_ = 0;
   std::map<int32_t, int32_t> rank_of_local_;  // the rank in lines with this local rank
-  std::map<int32_t, size_t> last_said_;       // maps the rank before a line to the index in FileFacts::watchdog
+  std::map<int32_t, size_t> last_said_;       // maps a rank to the index of its last line in FileFacts::watchdog
   size_t trace_of_ = SIZE_MAX;                // index in FileFacts::watchdog of the trace's line; SIZE_MAX outside a
                                               // trace
 };

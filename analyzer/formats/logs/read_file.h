@@ -44,7 +44,7 @@ struct NcclTransfer {
 // Calls of one process on one communicator, in order.
 struct NcclComm {
   uint64_t address = 0, id = 0;
-  int32_t rank = -1, size = 0;       // rank inside the group; -1 if not printed
+  int32_t rank = -1, size = 0;       // rank inside the communicator; -1 if not printed
   bool begun = false, made = false;  // its creation has begun, and has ended
   ring::CallKind created_by = ring::CallKind::kNone;
   size_t parent = SIZE_MAX;        // index in NcclProcess::comms; SIZE_MAX if it is not a split of a known communicator
@@ -90,7 +90,7 @@ struct FileFacts {
   std::vector<FailedWorker> failed;
   std::set<int32_t> terminated;  // ranks that a launcher ended
   std::vector<Raised> raised;
-  std::set<int32_t> ranks;          // ranks in "[rank3]:" prefixes
+  std::set<int32_t> ranks;          // ranks that printed lines, from "[rank3]:"
   std::set<int32_t> tasks, locals;  // the numbers in prefixes of lines
   std::set<std::string> pods;       // only the first few
   int32_t world = 0;                // the largest world size in any line

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Does not encode the rank's communicators and operations, only their numbers.
+// Encodes how many communicators and operations the rank has, but not these themselves.
 RankHeader EncodeRank(const Rank& rank);
 Rank DecodeRank(const RankHeader& header);
 

@@ -38,7 +38,7 @@ struct History {
 };
 
 // Sets membership, direction and peer of an operation's lane. Returns false if the operation has no lane: no
-// communicator, no number, failed, or only in the recent table.
+// communicator, no number, failed, only in the recent table, or neither a collective nor a send or receive.
 bool LaneOf(const Op& op, LaneHistory* lane);
 
 // Returns equal hashes for communicators that other ranks created at the same place in the program; ignores digits in

@@ -528,7 +528,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
     }
   }
 
-  // Chunks may contain far more than requested, so only this many of the newest operations are taken.
+  // Chunks may contain far more than requested, so only the newest `plan.newest` operations are taken.
   int64_t cutoff = INT64_MIN;
   size_t whole = 0;
   std::vector<int64_t> times;

@@ -18,7 +18,7 @@ constexpr size_t kSiblings = 8, kSiblingMembers = 64;
 // If members of a communicator differ and it has at most this many members, all of them are loaded completely. Their
 // programs show which rank skipped or added a call.
 constexpr size_t kFullMembers = 16;
-// Maximum number of ranks that ran another program than most ranks in their role, and of ranks to compare each with.
+// Maximum number of ranks whose program differs from most in their role, and of ranks to compare each of them with.
 constexpr size_t kOddRanks = 64, kWitnesses = 3;
 
 struct Slot {

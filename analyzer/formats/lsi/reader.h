@@ -53,8 +53,8 @@ class IndexReader {
   IndexReader(const IndexReader&) = delete;
   IndexReader& operator=(const IndexReader&) = delete;
 
-  // DataLoss if the file was changed or truncated after it was opened; missing data then reads as zeros. May wait for
-  // a disk.
+  // Returns DataLoss if the file was changed or truncated after it was opened; missing data then reads as zeros. May
+  // wait for a disk.
   absl::Status Unchanged() const { return file_->Unchanged(); }
   uint64_t source() const { return header_.source; }
   absl::Span<const IndexRank> ranks() const { return ranks_; }

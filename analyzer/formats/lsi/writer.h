@@ -14,7 +14,7 @@ namespace lockstep {
 
 // Returns a number that changes if a file in `paths` (files or folders, up to eight levels deep) is added, removed,
 // resized or rewritten. In folders, ignores files that Lockstep derives from others (index.lsi, verdict.*, report.html,
-// explore.html, notes), hidden files, README files and .log files.
+// explore.html, notes), hidden files, README files, and links to folders.
 uint64_t FingerprintSources(const std::vector<std::string>& paths);
 
 // Ranks are added one at a time, so the index may contain more operations than fit into memory. Not thread-safe.
@@ -32,7 +32,7 @@ class IndexWriter {
   // Adds the operations of frame.ranks[rank_index]: exactly the announced number. Ranks may come in any order, each
   // at most once.
   absl::Status AddRank(size_t rank_index, const std::vector<Op>& ops);
-  // Serialized ViewFacts for the file, at most kIndexMaxFactsBytes. Call it before Commit.
+  // Sets the file's serialized ViewFacts, at most kIndexMaxFactsBytes. Call it before Commit.
   absl::Status SetFacts(std::string facts);
   // Syncs the file and renames it to its final name.
   absl::Status Commit();

@@ -107,7 +107,7 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.caller = from.caller;
   op.caller_object = from.caller_object;
   op.graph = from.graph;
-  // A captured operation does not run itself; operations of its graph's launches have the numbers.
+  // A captured operation does not run itself; the operations that its graph's launches replay have the numbers.
   if (from.stage == ring::OpStage::kCaptured && from.seq == 0) op.seq = kUnknown;
   op.started_ns = from.started_ns;
   op.completed_ns = from.completed_ns;

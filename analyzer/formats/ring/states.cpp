@@ -55,7 +55,7 @@ OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot
     return OpState::kUnknown;
   }
   if (stream->completed >= ticket) return OpState::kCompleted;
-  // The driver did not accept the operation's completion marker, so the operation may not even be on the stream.
+  // If the driver did not accept the operation's completion marker, the operation may not even be on the stream.
   if (stream->given < ticket) return OpState::kUnknown;
   if (StartsAreMarked(*stream, marks)) return stream->started >= ticket ? OpState::kStarted : OpState::kEnqueued;
   // Only timed operations, one in StreamSnapshot::timed_every, have a start marker.

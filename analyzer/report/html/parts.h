@@ -22,7 +22,7 @@ const char* HtmlStyle();
 // "<section><h2>title</h2>" .. ; close with "</section>\n".
 void OpenSection(std::string_view id, std::string_view title, std::string* out);
 
-// A rank's role: named by a finding, waiting because of it, neither, or without data.
+// A rank's role: neither named nor waiting, waiting because of a finding, named by one, or without data.
 enum class RankRole : uint8_t { kFine, kVictim, kCulprit, kNoData };
 // Returns each rank's role, indexed by global rank, up to the largest known or expected one.
 std::vector<RankRole> RolesOf(const Verdict& verdict, const Bundle& bundle);

@@ -57,7 +57,7 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
   }
   absl::StrAppend(out, "<details class=\"tree", all ? " named" : "", "\"", top.named > 0 || depth < 2 ? " open" : "",
                   "><summary>", line, "</summary>\n");
-  // Rare frames first, because a stack that only one rank has is the most interesting.
+  // Culprits' frames come first, then rare frames, because a stack that only one rank has is the most interesting.
   std::vector<const Node*> order;
   for (const auto& child : node->children) order.push_back(child.get());
   std::stable_sort(order.begin(), order.end(), [](const Node* a, const Node* b) {

@@ -19,7 +19,7 @@ struct NamedHost {
   std::vector<int32_t> pids;
 };
 
-// Accepts names that ssh cannot take for an option and that need no quotes.
+// Returns whether the name needs no quotes and cannot be an option of ssh.
 bool IsHostName(std::string_view name) {
   return !name.empty() && name.size() <= 253 && isalnum(static_cast<unsigned char>(name[0])) != 0 &&
          std::all_of(name.begin(), name.end(),

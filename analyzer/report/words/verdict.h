@@ -12,7 +12,7 @@ void PutIntoWords(Verdict* verdict);
 
 // "network: in each stuck operation, at least one member is missing", for the row labeled "NOT".
 std::string RuledOutText(const NotTheCause& ruled_out);
-// RuledOutText with "NOT" in front, as in Verdict::not_the_cause of the JSON.
+// Returns "NOT " followed by RuledOutText, as in Verdict::not_the_cause of the JSON.
 std::string NotTheCauseText(const NotTheCause& ruled_out);
 
 // "killed by signal 9 (SIGKILL)", "inside an NCCL call"; empty if unknown.

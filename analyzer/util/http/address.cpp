@@ -46,7 +46,7 @@ std::string PeerText(const sockaddr_storage& from) {
     inet_ntop(AF_INET, &Four(at).sin_addr, text, sizeof text);
   } else if (at.ss_family == AF_INET6) {
     in6_addr& six = Six(at).sin6_addr;
-    // An IPv4 client of a socket that accepts both.
+    // The address of an IPv4 client, on a socket that accepts both families.
     if (IN6_IS_ADDR_V4MAPPED(&six)) {
       inet_ntop(AF_INET, six.s6_addr + 12, text, sizeof text);
     } else {

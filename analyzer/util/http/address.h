@@ -10,7 +10,7 @@
 namespace lockstep::http {
 
 struct Address {
-  sockaddr_storage at{};  // its port is 0
+  sockaddr_storage at{};  // its port is 0 until SetPort()
   socklen_t length = 0;
   bool loopback = false;
   bool any = false;  // all addresses of this machine
