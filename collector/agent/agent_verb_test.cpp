@@ -221,7 +221,7 @@ class AgentVerbTest : public support::FolderTest {
     std::erase(children_, pid);
     return status;
   }
-  // Ranks of the workload, each a process with the recorder.
+  // Starts the workload's ranks, each as a process with the recorder; returns their PIDs.
   std::vector<pid_t> StartJob(int ranks, const std::string& job, const std::vector<std::string>& options) {
     std::vector<pid_t> pids;
     const int port = *FreePort();

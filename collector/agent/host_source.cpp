@@ -30,17 +30,17 @@
 namespace lockstep {
 namespace {
 
-// After this long, ignores unreadable files (recorders make their files readable within moments), and jobs that were
-// never seen alive.
+// The agent drops a file that is still unreadable after this time (recorders make their files readable within moments).
+// It also drops a job that it never saw alive.
 constexpr int64_t kUnreadableAfter = 60 * kSecond;
 // After this long without progress, a rank's CPU and I/O are sampled, so that two samples exist when they are
 // requested.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kSampleEvery = 1050 * kMs;
-// An exit is noticed this late at most, because the watcher's thread must wake up first.
+// The watcher's thread notices an exit at most this much later.
 constexpr int64_t kEndUncertainty = 5 * kMs;
 
-// A part of the name of a saved ring. Dots separate the parts.
+// Returns a part of a saved ring's name, without dots, because dots separate the parts.
 std::string NamePart(const std::string& text, size_t most) {
   return text.empty() ? "_" : absl::StrReplaceAll(FileNameFrom(text, most), {{".", "_"}});
 }
@@ -360,7 +360,7 @@ void HostSource::Save(Ring* ring) {
   ++counters_.saved;
 }
 
-// `end` is null if the process exited before this agent started.
+// `end` is null if the process had exited when its ring was found, and the ring is older than this agent.
 void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   Process& process = ring->process;
   process.state.clear();
@@ -386,7 +386,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   const bool clean =
       ring->digest.process.state == ring::RecorderState::kCleanExit || before == ring::RecorderState::kReplaced;
   if (process.life == Life::kGone && !clean) Save(ring);
-  if (!was_alive && (end == nullptr || clean)) return;  // not reported: ended cleanly, or before this agent started
+  if (!was_alive && (end == nullptr || clean)) return;  // not reported: a clean exit, or an old ring
   ring->ended_real_ns = end->real_ns;
   ring->told = false;
   if (!was_alive) return;
@@ -624,7 +624,7 @@ bool HostSource::NextEnded(ProcessEnded* out) {
 
 void HostSource::TellAgain() {
   for (const auto& [key, ring] : rings_) {
-    // If a process exited before this agent started, only the fact that it exited is known.
+    // Without an exit time, this agent did not see the exit, so it is not reported.
     if (!ring->alive && ring->process.ended_mono_ns != 0) ring->told = false;
   }
 }
@@ -735,7 +735,7 @@ void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Dige
       *digest->add_communicators() = EncodeMembership(membership, known ? bundle.comms[membership.comm] : kNobodys,
                                                       rank.rank, static_cast<uint32_t>(i));
     }
-    // Encodes the incomplete operations, and the last ones of the rank.
+    // Encodes the incomplete operations, those that are no longer in the ring, and the last ones.
     constexpr size_t kEndedLast = 64;
     std::vector<Op> told;
     for (size_t i = 0; i < rank.ops.size(); ++i) {

@@ -37,7 +37,7 @@ struct WorkRing {
   std::string path;
   int32_t rank = -1;
   pid_t pid = 0;        // the process's PID on this host; 0 after its exit
-  pid_t shown_pid = 0;  // the PID of a process that exited; 0 if unknown
+  pid_t shown_pid = 0;  // like pid, but kept after the exit; 0 to use the PID in the ring
   Process process;
   std::shared_ptr<const MarkTimes> marks;  // observed times of the ring's GPU progress markers; may be null
   std::optional<ring::Snapshot> at_end;    // digest of a process that exited, taken at its exit
@@ -57,9 +57,10 @@ class HostWorkshop {
  public:
   HostWorkshop(WorkshopOptions options, Spool* spool) : options_(std::move(options)), spool_(spool) {}
 
-  // Does not repeat running work, or a dump that the spool already has. Answers a second examination with a problem.
+  // Does not repeat running work, or a dump that the spool already has. Refuses an examination while another one runs.
   void Take(WorkOrder order);
-  // Returns finished evidence. The last piece of a request has `last` set.
+  // Takes the next piece of finished evidence; returns false if there is none. The last piece of a request has `last`
+  // set.
   bool Next(HostEvidence* out);
   int fd() const { return finished_.fd(); }  // readable when evidence is ready
   const WorkshopCounters& counters() const { return counters_; }

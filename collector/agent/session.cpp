@@ -21,7 +21,7 @@ constexpr size_t kMostQueued = 65536;
 // Size of a part of a digest, before compression.
 constexpr size_t kDigestPartBytes = size_t{1} << 20;
 constexpr size_t kMostCheckpoints = 8;
-constexpr size_t kMostStacks = 16;  // maximum number of requests
+constexpr size_t kMostStacks = 16;  // maximum number of requests whose stacks are being merged
 constexpr int kMostBlind = 4;
 constexpr size_t kMostIdsLine = 1024;  // in characters
 // A gap of this length between two scans means that this process itself was stopped. No rank is then blamed for the

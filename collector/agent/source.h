@@ -46,12 +46,12 @@ class AgentSource {
   // Returns the next process that exited and was not reported yet, or false if there is none. Each is reported once,
   // unless TellAgain() is called.
   virtual bool NextEnded(ProcessEnded* out) = 0;
-  // The collector lost its state, so all exits are reported again.
+  // Makes NextEnded() report all exits again, because the collector may have lost its state.
   virtual void TellAgain() = 0;
 
-  // Adds the request's ranks and the infos of their communicators. If the request names no ranks, adds all ranks of the
-  // job on this host. Sets out->refused if there is nothing to add. The session fills the other fields and splits the
-  // digest into parts.
+  // Adds the request's ranks and their communicators. If the request names no ranks, adds all ranks of the job on this
+  // host. Sets out->refused if there is nothing to add. The session fills the other fields and splits the digest into
+  // parts.
   virtual void FillDigest(const CollectRequest& request, Digest* out) = 0;
 
   // Starts the work of an EVIDENCE, EVERYTHING or EXAMINE request; must not block. Whole rings go into the chunk store
@@ -59,7 +59,8 @@ class AgentSource {
   // are answered through NextEvidence. The same request may come again after a reconnection: running work continues,
   // and finished work is repeated only if its results left the store.
   virtual void Gather(const CollectRequest& request) = 0;
-  // Returns the next piece of evidence. The last one of a request has `last` set, even if nothing was found.
+  // Takes the next piece of evidence; returns false if there is none. The last piece of a request has `last` set, even
+  // if nothing was found.
   virtual bool NextEvidence(HostEvidence* out) = 0;
 };
 

@@ -8,10 +8,10 @@
 //       INDEX-ID.chunk                    magic, length, CRC-32C, Chunk message
 //   FOLDER/rings/NAME.ring                copies of rings
 //
-// Its size is limited. At the limit, or if the disk is full, it drops data in this order: full files, rings, evidence.
-// The oldest goes first; of the rings, the oldest of the user whose rings take the most space. It counts and reports
-// what it drops. A separate thread does the work that may wait for the disk. Only Open(), MakeRoom() and Flush() wait
-// for the disk.
+// The spool's size is limited. At the limit, or if the disk is full, the spool drops data in this order: full files,
+// rings, evidence. The oldest goes first; of the rings, the oldest of the user whose rings take the most space. The
+// spool counts and reports what it drops. A separate thread does the work that may wait for the disk. Only Open(),
+// MakeRoom() and Flush() wait for the disk.
 #pragma once
 
 #include <cstdint>

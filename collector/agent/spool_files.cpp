@@ -38,7 +38,7 @@ absl::Status ForgetThreadNames(int from, uint64_t bytes, AtomicFile* copy) {
   return absl::OkStatus();
 }
 
-// Little-endian is enough, because this data never leaves the machine.
+// Returns the magic number, then the length and the CRC-32C of the body, both little-endian.
 std::string HeaderOf(std::string_view body) {
   std::string header(kMagic);
   for (const uint32_t word : {static_cast<uint32_t>(body.size()), Crc32c(body)}) {

@@ -23,8 +23,8 @@ class UserShare {
     next_look_ns_ = std::max(next_look_ns_, now + std::min(kPausePerCost * look_ns_, kLongestPause));
     look_ns_ = 0;
   }
-  // For other work (new rings, exited processes, requests), which may take half of the time. Returns false if the user
-  // has used up this share.
+  // For other work (new rings, exited processes, requests), which may take half of a core. MayNow returns false if the
+  // user has used up this share.
   bool MayNow(int64_t now) {
     debt_ns_ = std::max<int64_t>(0, debt_ns_ - (now - debt_at_ns_) / 2);
     debt_at_ns_ = now;

@@ -19,7 +19,7 @@ void AddLine(const std::string& line, size_t most, std::set<std::string>* lines)
   if (lines->size() < most) lines->insert(line);
 }
 
-// "0.2.0", or if they differ "0.2.0 (1,016 ranks), 0.1.0 (8 ranks)", most frequent first.
+// Returns "0.2.0", or if there are several "0.2.0 (1,016 ranks), 0.1.0 (8 ranks)", most frequent first.
 std::string Folded(const std::map<std::string, size_t>& counts) {
   std::vector<std::pair<size_t, std::string>> order;
   order.reserve(counts.size());

@@ -149,7 +149,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
       }
     }
     if (job == kUndecided && !part.named) {
-      job = part.job;  // unnamed, so the part stays in its job
+      job = part.job;  // no communicator is known, so the part stays in its job
       if (job == kUndecided && ++senders[part.first].second->asked <= kMostAsked) {
         undecided = true;
         continue;

@@ -33,10 +33,10 @@ class Namesakes {
     int from = 0, to = 0;
   };
 
-  // Takes a sender's current report: its ranks replace those of earlier reports, and its communicators are added to
-  // them. A sender is one process, so a restarted process is a new sender. Returns the number of its job, counted from
-  // 0 and never reused. Appends to *moves the senders that now belong to another job. A change from or to kUndecided is
-  // not a move.
+  // Takes a sender's current report: its ranks replace the ranks of its earlier reports, and its communicators are
+  // added to the earlier ones. A sender is one process, so a restarted process is a new sender. Returns the number of
+  // its job, counted from 0 and never reused. Appends to *moves the senders that now belong to another job. A change
+  // from or to kUndecided is not a move.
   int Report(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
              std::vector<Move>* moves);
   // Call if the sender is silent. Until its next report, its ranks may have been started elsewhere.

@@ -29,7 +29,7 @@ std::string AgeText(int64_t seconds) {
                              : absl::StrCat(std::max<int64_t>(0, seconds / 60), " minutes old");
 }
 
-// A link or folder is never one, whatever its name is.
+// Returns whether Lockstep writes files with this name into incidents. False for links and folders.
 bool IsIncidentFile(const std::string& name, const struct stat& info) {
   if (!S_ISREG(info.st_mode)) return false;
   for (const char* known :
@@ -45,7 +45,7 @@ UniqueFd OpenFolder(int at, const std::string& name) {
   return UniqueFd(openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// "captured_real_ns" of the manifest, in seconds; 0 if missing.
+// Returns "captured_real_ns" of the manifest, in seconds; 0 if missing.
 int64_t CapturedAt(int folder) {
   const UniqueFd fd(openat(folder, "manifest.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const std::string text = fd.ok() ? ReadSmallFile(fd.get(), 64 << 10) : "";
@@ -89,12 +89,13 @@ bool Look(const UniqueFd& parent, const std::string& name, KeptIncident* inciden
     ours |= file == "manifest.json" || file == ".gathering.json" || file == "verdict.json";
   }
   if (!ours) return false;
-  // Viewing an incident writes its index, which does not make it newer. A copy keeps its manifest's time.
+  // Prefers the capture time, because viewing an incident writes its index, and copying it may change all file times.
   if (const int64_t captured = CapturedAt(folder.get()); captured > 0) incident->at_s = captured;
   return true;
 }
 
-// Removes an incident whose folder was already renamed. Removes nothing if it has a foreign file by now.
+// Removes an incident whose folder was already renamed. Returns false with errno on failure. Removes nothing if the
+// folder contains a foreign file by now.
 bool RemoveIncident(const UniqueFd& parent, const std::string& name) {
   {
     const UniqueFd folder = OpenFolder(parent.get(), name);
@@ -166,7 +167,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     struct stat again {};
     bool removed = request.dry_run;
     if (!request.dry_run) {
-      // The name must still be that of the checked folder.
+      // The name must still refer to the checked folder.
       removed = fstatat(parent.get(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 &&
                 again.st_ino == incident.info.st_ino && again.st_dev == incident.info.st_dev &&
                 renameat(parent.get(), incident.name.c_str(), parent.get(), gone.c_str()) == 0;

@@ -36,8 +36,8 @@ struct Retained {
 // run finishes an interrupted removal. Fails if FOLDER cannot be opened or is a link.
 absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const RetentionRequest& request);
 
-// Decides whether the wall clock is good enough for ages: not within an hour after it was set by more than a minute.
-// Call Trust regularly, with both clocks in nanoseconds.
+// Detects jumps of the wall clock. Trust returns false for an hour after the clock was set by more than a minute. Call
+// it regularly, with both clocks in nanoseconds.
 class TrustedClock {
  public:
   bool Trust(int64_t mono_ns, int64_t real_ns);

@@ -28,7 +28,7 @@ absl::StatusOr<std::string> SocketIn(const std::string& folder, const std::strin
 struct CollectorPlace {
   std::string endpoint;
   std::string server_key;  // empty if there are no keys
-  unsigned user = 0;       // user of the writer
+  unsigned user = 0;       // owner of the folder
 };
 // The file is readable by all users who can enter the folder.
 absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace& place);

@@ -1,4 +1,5 @@
-// Lockstep's messages on stderr. Writes each line with one call, so that lines of many processes do not mix.
+// Lockstep's messages on stderr. Writes each message with one call, so that the messages of several processes do not
+// mix.
 #pragma once
 
 #include <string>

@@ -62,7 +62,7 @@ class VerdictHook {
   const HookOptions options_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t ends_ns_ = 0;  // time limit for all attempts; 0 while the program continues
+  int64_t ends_ns_ = 0;  // when all attempts must end, set by the destructor; 0 before
   // Indexed by the job whose command is running: the verdict to deliver next. Its JSON is empty if there is none.
   std::map<std::string, ToldVerdict> next_;
 };

@@ -42,15 +42,16 @@ std::string DesyncWhere(const Desync& desync);
 // Stores the hashes that members of communicators report, from any source.
 class DesyncWatch {
  public:
-  // Stores this many points per communicator. More are needed if members are read at different times.
+  // Stores the hashes of this many sequence numbers per communicator. More are needed if members are read at different
+  // times.
   explicit DesyncWatch(size_t most_points = 32) : most_points_(most_points) {}
 
-  // Takes one beat of a child, an agent or a relay. Its points apply to all its members except the odd ones. Returns
-  // the desync when the difference is first seen, and again when a later beat confirms it.
+  // Takes one beat of a child (an agent or a relay). The beat's hashes apply to all of the child's members except those
+  // in `odd`. Returns the desync when the difference is first seen, and again when a later beat confirms it.
   std::vector<Desync> Apply(uint32_t child, const CommBeat& beat);
   // Takes the rings of one host, several times a second. Members are named by RingView::rank. A ring must keep its
-  // position in the list. The newest number may be read between the writes of number and hash, so it counts only if two
-  // calls show it.
+  // position in the list. The newest hash may be read between the writes of its sequence number and its value, so it
+  // counts only if two calls show it.
   std::vector<Desync> Look(const std::vector<RingView>& rings);
   void Forget(uint64_t comm) { comms_.erase(comm); }
 

@@ -64,8 +64,8 @@ void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   }
 }
 
-// A launcher or a watchdog kills ranks that waited too long, so the wait explains the exit. A root that crashes or
-// gives up ends the wait itself.
+// Returns whether the wait explains the exit: a launcher or a watchdog kills ranks that waited too long. A crash is
+// never explained by the wait, and a root's exit only if the root was killed.
 bool Detector::EndFollows(int64_t now, int32_t rank, EndKind kind) const {
   if (level_ != Level::kLate || !found_ || finding_.roots.empty() || kind == EndKind::kCrashed) return false;
   if (StillFor(now, finding_, LongestWait(now)) < LimitOf(finding_.comm)) return false;
@@ -141,7 +141,7 @@ Detector::CombinedRoots Detector::Combine(int64_t now, const RootFinding& findin
   return out;
 }
 
-// All roots are outside NCCL and are not waiting for a GPU.
+// At least one root is outside recorded calls, and no root waits for a GPU.
 Decision Detector::JudgeHostStall(const RootFinding& finding, const CombinedRoots& roots, Decision decision) const {
   int64_t least = std::max(limits_.host_stall_after, LimitOf(finding.comm) + limits_.idle_after);
   if (roots.least_seen_idle_ns >= limits_.seen_idle && !roots.worked) {

@@ -128,7 +128,7 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
   for (const DigestWait& wait : view.waits) {
     if (!ring::IsHostWait(wait.kind)) {
       // Counts from the rank's last action on the communicator, such as another thread's call or an earlier call of a
-      // group. Actions before the first observation have no known time, so that observation does not count.
+      // group. The times of actions before the first observation are unknown, so those actions do not count.
       int64_t since = wait.since_ns;
       const auto comm = slot.comms.find(wait.comm);
       if (comm != slot.comms.end() && comm->second.second > slot.first_seen_ns)

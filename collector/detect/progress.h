@@ -50,7 +50,7 @@ struct CommBeat {
   absl::InlinedVector<HashPoint, 8> hashes;  // ascending
   std::vector<HashOdd> odd;
 };
-CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: takes at most 4,096 hash points and odd ones
+CommBeat BeatFromProto(const CommunicatorBeat& proto);  // takes at most 4,096 hash points, and as many odd members
 void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto);
 
 // One ring of a host, for HostProgress.

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// A round ends after two samples without a wait. Each sample may take seconds.
+// A round without a wait ends after this time, which is enough for two samples. Each sample may take seconds.
 constexpr int64_t kTwoLooks = QuietRanks::kLookEvery + 4 * kSecond;
 // A wait that was observed for this long needs no more samples.
 constexpr int64_t kSeenLongEnough = QuietRanks::kMostLooks * QuietRanks::kLookEvery;

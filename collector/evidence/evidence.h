@@ -21,12 +21,12 @@ struct EvidenceOptions {
   int64_t hardware_window_ns = 3600LL * 1'000'000'000;
   // For the stacks and the GPUs together; later results are dropped.
   int64_t deadline_ns = 4'000'000'000;
-  // CPU and I/O are read twice, at least this far apart; 0 means once, without a difference.
+  // CPU and I/O are read twice, at least this far apart; 0 means not at all.
   int64_t sample_gap_ns = 1'000'000'000;
   // Path of lockstep-evidence; empty for the one in this program's folder.
   std::string helper;
-  // The process's ring file, whose helper provides data that the system refuses; -1 if unknown. Not owned, but used
-  // until the job is done.
+  // The process's ring file, through which the recorder's helper provides data that the system refuses; -1 if unknown.
+  // Not owned, but used until the job is done.
   int ring = -1;
   // Another NVML library, for tests; empty for the driver's.
   std::string nvml;

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// Returns the thread that issues most of the operations, by the process's own number; 0 if there are no threads.
+// Returns the thread with the most recorded calls, in the process's own numbering; 0 if there are no threads.
 pid_t BusiestThread(const ring::Snapshot& digest);
 
 struct LookPlan {

@@ -30,7 +30,7 @@ void AddPort(double mbits, HostNetwork* network) {
   network->ports += rate == network->port_mbits;
 }
 
-// "400 Gb/sec (4X NDR)"
+// A port's file `rate` contains, for example, "400 Gb/sec (4X NDR)".
 void AddInfiniband(const std::string& sys, HostNetwork* network) {
   const std::string adapters = sys + "/class/infiniband";
   for (const std::string& adapter : NamesIn(adapters, kMostAdapters)) {

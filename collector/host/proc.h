@@ -19,7 +19,7 @@ namespace lockstep {
 struct Process;
 
 // Returns how another process's child ended, as waitpid does. /proc shows it while the child is a zombie; after that,
-// its pidfd does (Linux 6.15 and later).
+// its pidfd does (Linux 6.15 and later). Returns nullopt if neither does.
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
 // Sets how the process ended, but not when, from a waitpid status; -1 if unknown.
 void SetEnd(int wait_status, Process* process);

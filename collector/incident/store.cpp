@@ -158,7 +158,8 @@ absl::Status IncidentStore::ReadLedger() {
       host_bytes_[of.host] += bytes;
     }
   }
-  // The machine stopped while it wrote this line. A chunk is acknowledged only after its line is on disk.
+  // Cuts off lines that were being written when the process or the machine stopped. A chunk is acknowledged only after
+  // its line is on disk.
   if (ledger_bytes_ < text.size() && ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_)) != 0) {
     return FileError("truncate", folder_ + "/.ledger", errno);
   }

@@ -89,7 +89,7 @@ TEST_F(IncidentStoreTest, CommittedChunksSurviveAKillAndOthersAreSentAgain) {
   EXPECT_EQ(Take(Piece(3, "a", 0, "xyz", true)), Put::kRefused) << "a complete file must not be overwritten";
 }
 
-// Finally, the full file replaces the evidence. The next process finds the ledger but not the evidence file.
+// The host's full file has replaced its evidence file. The next process finds the ledger but not the evidence file.
 TEST_F(IncidentStoreTest, AReplacedFileDoesNotPreventResumingTheRest) {
   Take(Piece(1, "a.evidence", 0, "abc", true));
   Take(Piece(2, "b", 0, "def", false));

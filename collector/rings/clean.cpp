@@ -21,7 +21,7 @@
 namespace lockstep {
 namespace {
 
-// After this time, an unreadable ring counts as abandoned. Its creation takes a millisecond.
+// In seconds. An unreadable ring of this age counts as abandoned, because creating a ring takes a millisecond.
 constexpr int64_t kUnfinishedAfter = 3600;
 
 // Returns the seconds since the last record, by the recording's wall clock, because the ring may be from an earlier
@@ -73,8 +73,8 @@ class Cleaner {
     if (out_ != nullptr) fprintf(out_, "kept %s: %s\n", shown.c_str(), why.c_str());
   }
 
-  // Returns whether a file of this owner belongs to this user, or to the folder's owner, who could also remove the
-  // file.
+  // Returns whether a file of this owner may be removed: a file of this user or, with any_owner, of the folder's owner,
+  // who could also remove it.
   bool MayGo(int folder, uid_t owner) const {
     if (!options_.any_owner) return owner == geteuid();
     struct stat info {};

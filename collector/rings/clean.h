@@ -15,7 +15,7 @@ struct CleanOptions {
   int64_t keep_s = 7 * 86400;               // maximum age of incidents; 0 for no limit
   uint64_t keep_bytes = uint64_t{5} << 30;  // maximum size of incidents; 0 for no limit
   bool dry_run = false;
-  bool any_owner = false;  // for root: also rings that belong to the owners of their folders
+  bool any_owner = false;  // for root: rings of their folder's owner, not of this user
 };
 
 struct DeadRing {

@@ -48,7 +48,7 @@ constexpr size_t kMostFolders = 8192, kMostEntries = 16384, kMostSeen = 65536, k
 constexpr size_t kMostFoldersOfUser = 1024, kMostWaiting = 4096;
 constexpr size_t kMostEnvironment = 256 << 10;
 constexpr uint32_t kWatched = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR;
-// A container without a visible process in this many scans is released.
+// A container without a visible process in more than this many scans is released.
 constexpr int kForgetContainer = 3;
 
 bool IsRingName(absl::string_view name) {
@@ -159,7 +159,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     std::string path;
   };
 
-  // Marks that the thread is about to access a foreign path, where a dead server may block it.
+  // While this object exists, the thread accesses a foreign path, where a dead server may block it.
   class At {
    public:
     At(Finder* finder, const std::string& path) : finder_(finder), outermost_(finder->Enter(path)) {

@@ -144,8 +144,8 @@ class KeeperProcess {
     close(go[1]);
     char word = 0;
     (void)!read(go[0], &word, 1);
-    // Under Yama, only ancestors may trace a process. This lets the watcher's helper, which is no ancestor, trace the
-    // rank.
+    // Under Yama, only ancestors may trace a process. This lets a child of `lockstep run`, which is no ancestor, trace
+    // the rank.
     prctl(PR_SET_PTRACER, watcher_, 0, 0, 0);
     for (const int number : kOwnActions) signal(number, plan_.ignored.count(number) != 0 ? SIG_IGN : SIG_DFL);
     sigprocmask(SIG_SETMASK, &plan_.signal_mask, nullptr);

@@ -49,7 +49,7 @@ class TicketTimes {
   bool seen_ = false;
 };
 
-// Bytes in use by one user, and by all.
+// Limits the bytes in use by one user, or by all. Take returns false, and takes nothing, beyond a limit.
 struct MarkBudget {
   std::atomic<size_t> bytes = 0;
   std::shared_ptr<MarkBudget> all;  // null if this is the budget for all

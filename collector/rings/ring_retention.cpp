@@ -18,7 +18,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kNotYet = 600;
-// All rings may take a sixteenth of their file system. Dead ones leave half of that to living ones.
+// Rings may take a sixteenth of their file system, and dead rings at most half of that.
 constexpr uint64_t kDeadPart = 32;
 constexpr size_t kMostSharedFolders = 4096;
 

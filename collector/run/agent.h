@@ -46,7 +46,7 @@ class Agent {
   // Reads the digests of all rings with a living process. Returns the CPU time used, in nanoseconds.
   int64_t Sample();
   // Reads the state letter of every live process, and for slots in `still` (ascending) CPU, I/O and wait channel. CPU
-  // and I/O are differences from a sample at least a second older. Forgets the samples of other slots.
+  // and I/O are differences from an earlier sample. Forgets the samples of other slots.
   void SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree);
   // Returns the monotonic time from which samples have shown the process idle; 0 if it was active or not sampled twice.
   int64_t IdleSince(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->sampler.idle_since_ns(); }

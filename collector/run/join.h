@@ -44,8 +44,8 @@ class Join {
   // Returns whether the collector reported the job as hung, and not as moving since.
   bool hung() const { return hung_; }
   VerdictKind verdict() const { return verdict_; }
-  // Call when the job has ended. Waits two seconds; after an abnormal end (`badly`) up to 90 seconds for a complete
-  // incident. Then ends the agent.
+  // Call when the job has ended. Waits two seconds; after an abnormal end (`badly`) or a hang, up to 90 seconds for a
+  // complete incident. Then ends the agent.
   void Finish(bool badly);
 
  private:

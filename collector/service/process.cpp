@@ -382,7 +382,7 @@ class CollectorProcess : public CoreActions {
   std::unique_ptr<VerdictHook> hook_;
   DoneQueue done_;
   std::unique_ptr<CollectorCore> core_;
-  // Destroyed before the core and the queue; index_ is the last of these, because final_ adds tasks to it.
+  // Destroyed before the core and the queue; index_ is destroyed last of these, because final_ adds tasks to it.
   std::unique_ptr<WorkLane> index_, analysis_, disk_, final_;
 };
 

@@ -356,7 +356,7 @@ void WatchedJob::Look(int number) {
   }
 }
 
-// As in ProcessSampler, values are differences from a sample at least a second older.
+// As in ProcessSampler, values are differences from an older sample, which is kept for two seconds.
 void WatchedJob::Sample(int number) {
   RankState& rank = ranks_[static_cast<size_t>(number)];
   Process& process = rank.process;

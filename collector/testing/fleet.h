@@ -106,8 +106,8 @@ class Fleet : public CoreActions {
   uint64_t chunk_ids_;
 };
 
-// A job of tp x pp x dp ranks. `culprit` stops before its second operation on "dp". The communicators' IDs do not have
-// a ring's form.
+// A job of tp x pp x dp ranks. `culprit` has the fault at its first operation on "dp" in step 2 (counted from 0). The
+// communicators' IDs do not have a ring's form.
 Bundle Hung(int tp, int pp, int dp, int culprit, HostFault fault = HostFault::kStall);
 
 // A test with a folder for incidents, which is removed afterwards.

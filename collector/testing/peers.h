@@ -120,7 +120,7 @@ struct TestServer {
   }
 };
 
-// Calls `step` until `done`, for at most `seconds`.
+// Calls `step` until `done`, for at most `seconds`. Returns whether `done` became true.
 inline bool Until(const std::function<bool()>& done, const std::function<void()>& step, int seconds = 30) {
   const int64_t end = MonotonicNs() + seconds * int64_t{1'000'000'000};
   while (MonotonicNs() < end) {

@@ -347,7 +347,7 @@ int Interactive(TopSession* session, wire::Client* client) {
     state.endpoint = client->endpoint();
     state.silent_ns = session->silent_ns(now);
     state.now_real_ns = RealtimeNs();
-    // Keys that scroll past the end must not have to be undone one by one.
+    // Limits the scroll position, so keys pressed at the end of the list need not be undone one by one.
     screen.Draw(
         RenderTop(session->jobs(), state, static_cast<size_t>(COLS), static_cast<size_t>(LINES), &state.scroll));
     Wait(client, true);

@@ -45,7 +45,7 @@ class Client {
   // true if the connection is new and earlier messages may be lost: then send Hello, and repeat what was not
   // acknowledged. Until Tick has returned true, Send fails.
   virtual bool Tick(int64_t mono_ns) = 0;  // CLOCK_MONOTONIC
-  virtual bool connected() const = 0;      // a message arrived within silent_after_ns
+  virtual bool connected() const = 0;      // whether a message arrived within silent_after_ns
   virtual std::string endpoint() const = 0;
   // For example "the server does not know this key"; empty if there is none.
   virtual std::string last_error() const = 0;

@@ -72,12 +72,13 @@ inline Message Bare(Type type) {
   return message;
 }
 
-// Compresses the body if that saves at least an eighth. Fails if the message exceeds the limits.
+// Compresses bodies from kCompressFrom, except chunks, if that saves more than an eighth. Fails if the message exceeds
+// the limits.
 absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
 // Returns the first message of a connection, without a host.
 Hello MakeHello(Hello::Role role, uint64_t instance);
-// Parses the body into `message`; the caller chooses its type by header.type. Refuses bodies over kMostBodyBytes, and
-// messages over kMostParsedBytes (shape.h).
+// Parses the body into `message`; the caller chooses its type by header.type. Refuses bodies over kMostWireBytes or
+// kMostBodyBytes, and messages that CheckShape (shape.h) refuses.
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message);
 
 }  // namespace lockstep::wire

@@ -47,7 +47,7 @@ bool SetBounds(void* socket, int send_queue, int receive_queue);
 struct Incoming {
   std::string identity, header, body;
   std::string user;  // the public key that the gate approved; empty without CURVE
-  int parts = 0;     // after the identity
+  int parts = 0;     // number of parts after the identity
 };
 // Calls `use` with each part of a message. Never blocks. Returns false if no message is waiting.
 bool ForEachPart(void* socket, absl::FunctionRef<void(zmq_msg_t*)> use);

@@ -72,7 +72,8 @@ Role RoleSaid(Hello::Role role) {
   }
 }
 
-// For local sockets: returns whether the peer is this user or root, according to the kernel (SO_PEERCRED).
+// Limits local sockets to peers that run as this user or root, according to the kernel (SO_PEERCRED). Returns false if
+// libzmq cannot check that.
 bool AcceptOwnUsersOnly(void* socket) {
   for (const uid_t uid : {geteuid(), uid_t{0}}) {
     if (zmq_setsockopt(socket, ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0) return false;
@@ -343,7 +344,7 @@ void RouterServer::Take(Incoming* incoming, int64_t now) {
   Queue(peer->token, peer->role, std::move(message));
 }
 
-// A reader may send only requests that change nothing.
+// Returns whether the peer may send this request: a reader's request may change nothing. Replies to the reader if not.
 bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
   if (peer.role != Role::kReader) return true;
   ClientRequest request;

@@ -19,7 +19,7 @@ struct ServerCounters {
   uint64_t connections = 0, refused_keys = 0, malformed = 0, too_large = 0, unknown_types = 0, role_refused = 0;
   uint64_t handshakes_failed = 0;  // peers without ZMTP, or with another security mechanism
   uint64_t flooded = 0;            // messages dropped because one peer sent more than its share
-  uint64_t shed_heartbeats = 0;    // heartbeats dropped because the receiver was too slow; digests are never dropped
+  uint64_t shed_heartbeats = 0;    // heartbeats dropped because the receiver was too slow
   uint64_t shed_chunks = 0;        // chunks dropped before their acknowledgment; they are sent again
   uint64_t received = 0, received_bytes = 0, sent = 0, sent_bytes = 0;
 };

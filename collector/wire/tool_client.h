@@ -43,8 +43,8 @@ struct CollectorAddress {
 absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options);
 absl::StatusOr<std::unique_ptr<wire::Client>> ConnectTo(const CollectorAddress& address);
 
-// Sends the request, again after each reconnection, and calls `take` for each reply. Prints progress, and a notice if
-// no answer arrives. Returns Unavailable if the collector refuses, or after `limit_ns`.
+// Sends the request, repeats it after each reconnection, and calls `take` for each reply. Prints progress, and a notice
+// if no answer arrives. Returns Unavailable if the collector refuses, or after `limit_ns`.
 absl::Status AskCollector(const CollectorAddress& address, ClientRequest request, int64_t limit_ns,
                           const std::function<void(const ClientReply&)>& take);
 

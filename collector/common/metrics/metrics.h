@@ -1,5 +1,6 @@
 // Prometheus metrics of agent, relay and collector, served on loopback. A metric has at most kMostSeries series,
-// because jobs are labels. CounterOf adds further jobs to "other"; GaugeOf leaves them out.
+// because job names are label values. Beyond that, CounterOf adds values to the label value "other", and GaugeOf drops
+// them.
 #pragma once
 
 #include <memory>

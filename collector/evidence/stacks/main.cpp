@@ -23,7 +23,7 @@ namespace {
 
 namespace settings = lockstep::settings;
 
-// A child of this program must end even if its parent died, so that no process waits for it forever.
+// Ends this program after a time limit when it runs as a child. Otherwise it could hang forever if its parent died.
 void LimitTime(int milliseconds) {
   signal(SIGALRM, SIG_DFL);
   itimerval timer{};

@@ -39,7 +39,7 @@ void AppendUtf8(uint32_t c, std::string* out) {
   }
 }
 
-// 3.8 and 3.9: pairs of (bytes of code, lines).
+// Python 3.8 and 3.9: pairs of (bytes of code, lines).
 uint32_t LnotabLine(const std::string& table, int64_t line, int64_t at) {
   int64_t address = 0;
   for (size_t i = 0; i + 1 < table.size(); i += 2) {
@@ -50,7 +50,7 @@ uint32_t LnotabLine(const std::string& table, int64_t line, int64_t at) {
   return line > 0 ? static_cast<uint32_t>(line) : 0;
 }
 
-// 3.10: the same pairs, but for ranges; -128 is code without a line.
+// Python 3.10: the same pairs, but each is a range of code; -128 marks code without a line.
 uint32_t RangesLine(const std::string& table, int64_t line, int64_t at) {
   int64_t end = 0;
   for (size_t i = 0; i + 1 < table.size(); i += 2) {

@@ -112,7 +112,7 @@ std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, u
     if (at(field.byte) > 1 << 20) return std::nullopt;
     *field.field = static_cast<uint32_t>(at(field.byte));
   }
-  // Relative to the interpreter's start, which contains the lock's structure.
+  // In memory, the two offsets start at the interpreter, which contains the lock. Converts them to offsets in the lock.
   const uint64_t lock = at(120 + after_threads);
   if (l.gil_holder < lock || l.gil_locked < lock) return std::nullopt;
   l.gil_holder -= static_cast<uint32_t>(lock);

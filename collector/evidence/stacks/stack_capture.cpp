@@ -58,7 +58,7 @@ std::vector<std::string> KernelFrames(pid_t pid, pid_t tid) {
 }
 
 // Reads stack pointer and PC of a thread in a system call: "202 0x7f.. 0x80 .. SP PC". The thread does not have to be
-// stopped.
+// stopped. Returns false if they are unreadable.
 bool ReadSyscallPlace(pid_t pid, pid_t tid, const ProcessHelper* helper, ThreadCapture* thread) {
   std::string text = TaskFile(pid, tid, "syscall", 512);
   if (text.empty() && helper != nullptr) text = helper->Syscall(thread->inner_tid);

@@ -33,7 +33,7 @@ struct ThreadCapture {
   uint64_t thread_pointer = 0;  // 0 if unknown
   uint64_t stack_base = 0;      // address of stack[0]
   std::vector<char> stack;
-  std::string refused;     // why the thread was not stopped; empty if it was
+  std::string refused;     // why the thread was not stopped, or its registers not read; or empty
   int64_t stopped_ns = 0;  // upper bound for how long the thread was stopped; 0 if it was not
 };
 

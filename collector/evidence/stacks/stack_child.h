@@ -16,7 +16,7 @@ struct StackChildOptions {
   bool kill_self = true;
   // The child drops its rights and sets its limits before it reads foreign files.
   bool drop_rights = true;
-  // The process's ring file, whose helper provides data that the system refuses; -1 if unknown.
+  // The process's ring file, through which the recorder's helper provides data that the system refuses; -1 if unknown.
   int ring = -1;
 };
 

@@ -11,8 +11,8 @@ namespace {
 
 bool Evaluates(const StackFrame& frame) { return absl::StartsWith(frame.function(), "_PyEval_EvalFrameDefault"); }
 
-// Matches CPython functions between two Python functions, or between main() and the first one. In a stripped
-// interpreter, most have no name.
+// Returns whether this is a CPython function between two Python functions, or between main() and the first one. In a
+// stripped interpreter, most of these functions have no name.
 bool IsInterpreterCall(const StackFrame& frame, uint32_t interpreter) {
   const absl::string_view name = frame.function();
   if (name.empty()) return frame.module() == interpreter;

@@ -23,7 +23,8 @@ std::string NoSuchJob(const std::string& name, const std::string& known) {
 
 }  // namespace
 
-// A watcher may name communicators. If a job has one of them, the watcher watches only that job.
+// Returns whether the watcher watches this job. If it names communicators, and a job with the requested name has one of
+// them, it watches only such jobs.
 bool Clients::Watches(const Watcher& watcher, const Job& job) {
   if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
   if (watcher.communicators.empty()) return true;

@@ -95,7 +95,7 @@ TEST_F(CollectorCoreTest, EvidenceIsRequestedForTheCulpritAndFewOthers) {
   EXPECT_LT(asked.size(), 16u) << "must not ask every rank";
 }
 
-// Merged stacks of more ranks arrive from each class of victims. They are in stacks.json and in the report.
+// Merged stacks of more ranks arrive from each chain link. They are in stacks.json and in the report.
 TEST_F(CollectorCoreTest, StacksOfVictimsAreOneTreeInTheIncident) {
   Fleet fleet(Hung(2, 2, 8, 5), 2, out_);
   fleet.options.evidence_ranks = 4;

@@ -331,7 +331,7 @@ std::vector<int32_t> DigestRound::EvidenceRanks(size_t most) const {
     for (int i = 0; i < std::min(finding.culprit_ranks_size(), 16); ++i) take(finding.culprit_ranks(i));
   }
   for (const Finding& finding : verdict_.findings()) {
-    // Takes up to four ranks of each class that waits directly for a culprit, and one of each more distant class.
+    // Takes up to four ranks of each chain link that waits directly for a culprit, and one of each other link.
     const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
     for (const ChainLink& link : finding.chain()) {
       const bool next = std::any_of(link.waits_for().begin(), link.waits_for().end(),
@@ -349,7 +349,7 @@ std::vector<int32_t> DigestRound::StackRanks(size_t most, const std::vector<int3
   const std::set<int32_t> left_out(others.begin(), others.end());
   for (const Finding& finding : verdict_.findings()) {
     for (const ChainLink& link : finding.chain()) {
-      // Takes ranks spread over the class, because neighbors share a host and often a state.
+      // Takes ranks spread over the link, because neighbors share a host and often a state.
       const int count = std::min(link.ranks_size(), kOfEachClass);
       for (int i = 0; i < count && ranks.size() < most; ++i) {
         const int32_t rank = link.ranks(static_cast<int>(int64_t{i} * link.ranks_size() / count));

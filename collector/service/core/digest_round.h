@@ -72,10 +72,10 @@ class DigestRound {
   const Verdict& verdict() const { return verdict_; }
   const RootFinding& root() const { return root_; }
   size_t ranks() const { return bundle_.ranks.size(); }
-  // Returns at most `most` ranks from which to request evidence: the culprits, their neighbors in the chain, and one
-  // rank of each class of victims.
+  // Returns at most `most` ranks from which to request evidence: the culprits, some ranks that wait directly for them,
+  // and one rank of each other chain link.
   std::vector<int32_t> EvidenceRanks(size_t most) const;
-  // Returns the ranks from which to request only merged stacks: at most `most` further ranks of all classes of victims,
+  // Returns the ranks from which to request only merged stacks: at most `most` further ranks of all chain links,
   // without `others`.
   std::vector<int32_t> StackRanks(size_t most, const std::vector<int32_t>& others) const;
   // Returns how long the ranks of the first finding have made no progress; -1 if unknown.

@@ -17,7 +17,7 @@ class Examination {
 
   // Asks the agents, and passes their answers on as they arrive. Returns the reason if this is impossible.
   std::string Begin(const ClientRequest& request, const Address& to);
-  // Returns whether the message is an answer from an agent or relay.
+  // Passes the message on if it answers the running examination; returns whether it does.
   bool Take(const wire::Received& received);
   void Tick();
 

@@ -149,8 +149,8 @@ struct JobState {
 JobState StateOf(const Job& job);
 // Fills in the job as users see it in `lockstep top` ("7 of 8 ranks"). Communicators in the same state become one line.
 void FillStatus(const Job& job, int64_t now, JobStatus* status);
-// Fill in parts of the status: communicators, oldest first; ranks by pipeline stage, if a communicator has a pipeline's
-// name.
+// Fill in parts of the status: communicators, the root first and then by age; ranks by pipeline stage, if a
+// communicator has a pipeline's name.
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status);
 void FillStages(const Job& job, JobStatus* status);
 // Adds lines about one communicator, or one rank, to the reply.

@@ -160,8 +160,9 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Removes an unfinished state, and then the folder if it is empty. The state is written first, so a process that was
-// killed before had reported nothing. Other folders may belong to a job that another program is watching.
+// Removes an unfinished state, and then the folder if it is empty. The state is the first file, so a process that was
+// killed while it wrote the state stored nothing else. Other folders may belong to a job that another program is
+// watching.
 void RemoveIfBegun(const std::string& folder) {
   bool begun = false;
   for (const std::string& name : NamesIn(folder)) {

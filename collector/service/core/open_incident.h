@@ -116,7 +116,7 @@ struct Gathering {
   std::map<std::string, Address> unacknowledged;  // chunks written but not committed: maps the ID to the sender
   bool committing = false;
   std::set<std::string> said;
-  std::vector<std::string> missing;  // hosts that did not answer
+  std::vector<std::string> missing;  // data that did not arrive, one text each
 };
 
 // Puts a finding from the desync's hashes first. If the analysis has a more exact finding (same communicator, fewer of

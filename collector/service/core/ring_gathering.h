@@ -16,7 +16,7 @@ class RingGathering {
       : shared_(*shared), jobs_(*jobs), book_(*book) {}
 
   void Start(Gathering* incident);
-  // Sends the request to one host, first or again.
+  // Sends the request to one host, for the first time or again.
   void RequestRings(Gathering* incident, const std::string& host, HostGathering* gathering);
   // Sends the request to the next hosts. Returns whether all hosts have sent everything, or will send nothing more.
   bool Tick(Gathering* incident);

@@ -39,7 +39,7 @@ struct CoreOptions {
   size_t evidence_ranks = 64;
   size_t merged_ranks = 256;     // maximum number of ranks that send only stacks
   size_t everything_hosts = 16;  // maximum number of hosts that send whole rings at the same time
-  // Maximum number of rounds for silent desyncs per job, and of ranks per round.
+  // Maximum number of silent desyncs per job whose rings are requested, and of ranks per desync.
   size_t desync_gatherings = 4, desync_ranks = 64;
   int64_t desync_confirm_ns = 60'000'000'000;  // a difference not seen again within this time is ignored
   int64_t ask_again_ns = 10'000'000'000;       // time without an answer before a host is asked again for rings

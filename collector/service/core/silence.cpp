@@ -21,7 +21,8 @@ bool JobTable::PassedOver(uint64_t peer, int64_t heard_ns) const {
          shared_.now - info->second.beat_ns < shared_.options.silent_after_ns;
 }
 
-// Ranks of a silent sender may have been started elsewhere, so they are forgotten after a long silence.
+// Ranks of a silent sender may have been started elsewhere, so they no longer count as alive. After a long silence, the
+// sender is forgotten.
 void JobTable::LookForSilentFamilies() {
   for (auto family = families_.begin(); family != families_.end();) {
     for (auto heard = family->second.heard.begin(); heard != family->second.heard.end();) {

@@ -10,7 +10,7 @@
 
 namespace lockstep::archive {
 
-// The start of the years 2000 and 2100. The archive refuses other times.
+// The start of the years 2000 and 2100. The archive refuses times outside this range.
 constexpr int64_t kEarliestSecond = 946'684'800, kLatestSecond = 4'102'444'800;
 
 using Json = nlohmann::ordered_json;

@@ -61,7 +61,7 @@ constexpr const char* kStarters[] = {"bash",
                                      "hydra_pmi_proxy",
                                      "slurmstepd",
                                      "tee"};
-// PyTorch's name for data loader processes, which are not ranks and may outlive theirs.
+// PyTorch's name for data loader processes, which are not ranks and may outlive their rank.
 constexpr absl::string_view kLoader = "pt_data_";
 constexpr const char* kLibraries[] = {"libnccl", "librccl", "libtorch", "libgloo", "libmpi"};
 
@@ -142,7 +142,7 @@ bool OpensGpu(const std::string& folder) {
   return false;
 }
 
-// Each container with its own network has its own loopback address.
+// Returns whether the address is a loopback address. Each container with its own network has its own.
 bool IsLoopback(absl::string_view address) {
   return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost") || address == "::1";
 }

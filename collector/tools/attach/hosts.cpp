@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kMostHostFile = 1 << 20, kMostHosts = 16384, kMostAtATime = 64;
 constexpr size_t kMostFromHost = 64 << 20, kMostErrors = 16 << 10;
 
-// Rejects names that a launcher would read as an option, or a shell as more than one word.
+// Returns false for names that a launcher would read as an option, or a shell as more than one word.
 bool IsHost(absl::string_view name) {
   return !name.empty() && name.size() <= 253 && name[0] != '-' && std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_' || c == '@';
@@ -39,7 +39,7 @@ std::string LastLine(std::string_view text) {
   return CleanUtf8(text.substr(text.rfind('\n') + 1), 300);
 }
 
-// Recognizes the errors of a shell or a container runtime for a program that does not exist.
+// Returns whether a shell or a container runtime reports that `lockstep` does not exist.
 bool SaysNotFound(std::string_view errors) {
   for (const char* text : {"executable file not found", "command not found", ": not found", "No such file or directory",
                            "no such file or directory"}) {

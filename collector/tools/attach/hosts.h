@@ -35,8 +35,8 @@ inline constexpr char kNoAnswer[] = "no answer";
 absl::StatusOr<Bundle> LookAtTargets(const std::vector<Target>& targets, const std::vector<std::string>& words,
                                      int64_t limit_ns);
 
-// Like LookAtTargets, but through the agents of a collector. `job` and `slurm` choose the job by name or Slurm id, if
-// not empty.
+// Like LookAtTargets, but through the agents of a collector. `job` and `slurm` choose the job by name or Slurm job ID,
+// if not empty.
 absl::StatusOr<Bundle> LookThroughAgents(const CollectorAddress& address, const std::string& job,
                                          const std::string& slurm, int64_t limit_ns);
 

@@ -205,7 +205,7 @@ bool HasPipe(const Place& place) {
   return found.ok() && fstat(found.get(), &info) == 0 && S_ISFIFO(info.st_mode) && info.st_uid == place.uid;
 }
 
-// A pickle ends with a stop opcode, a JSON text with a brace.
+// Returns whether the dump is complete: a pickle ends with a stop opcode, a JSON text with a brace.
 bool IsComplete(std::string_view bytes) {
   while (!bytes.empty() && (bytes.back() == '\n' || bytes.back() == ' ')) bytes.remove_suffix(1);
   return !bytes.empty() && (bytes.back() == '.' || bytes.back() == '}');
