@@ -25,7 +25,7 @@ struct Environment {
   uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
   uint32_t gpu_sample;  // mode `events`: one operation in this many is timed
-  uint8_t cuda;         // the layers at which CUDA calls are recorded: kCudaRuntime, kCudaDriver; 0 if there is none
+  uint8_t cuda;         // the layers at which CUDA calls are recorded: kCudaRuntime, kCudaDriver; 0 if none
   char group[64];       // the group whose members may read the ring; empty: only the owner may
   bool monotonic_clock;
   bool helper;  // whether a thread answers questions about this process
