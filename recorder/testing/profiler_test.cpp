@@ -428,7 +428,7 @@ TEST_F(ProfilerTest, AUsersStaticPluginIsNotHidden) {
   EXPECT_THAT(Rings(), IsEmpty());
 }
 
-// Any values that NCCL might pass.
+// Calls the plugin with arbitrary values, as a faulty NCCL might.
 
 [[noreturn]] void FeedNonsense(const std::string& rings) {
   using namespace recorder::profiler;
