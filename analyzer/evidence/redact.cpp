@@ -105,7 +105,8 @@ bool IsPublicModule(std::string_view path) {
   return base == "python" || StartsWithAny(base, kPublicModules);
 }
 
-// "torch/serialization.py", "python3.11/threading.py".
+// Returns whether the path begins with a public package or Python's own library: "torch/serialization.py",
+// "python3.11/threading.py".
 bool IsPublicPackage(std::string_view path) {
   const std::string_view package = path.substr(0, path.find('/'));
   if (package.size() == path.size()) return false;

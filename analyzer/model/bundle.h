@@ -100,7 +100,7 @@ enum class OpState : uint8_t {
   kCaptured,  // captured into a CUDA graph
 };
 
-// The operation is on its stream and has certainly not completed.
+// Returns whether the operation is on its stream and has certainly not completed.
 constexpr bool IsUnfinished(OpState state) {
   return state == OpState::kEnqueued || state == OpState::kStarted || state == OpState::kIncomplete;
 }
