@@ -27,7 +27,8 @@ struct Listed {
   bool gathering = false;
 };
 
-// Opens a file of the incident, but never follows links. Errors do not reveal the folder.
+// Opens a file in the incident's folder. Follows no link, except one to a folder that the command line names. Errors do
+// not reveal the folder.
 absl::StatusOr<UniqueFd> OpenFileOf(const Listed& incident, const char* name);
 // Reads a regular file of the incident in the same way.
 absl::StatusOr<std::string> ReadFileOf(const Listed& incident, const char* name, size_t limit);

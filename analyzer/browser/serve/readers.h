@@ -21,7 +21,7 @@ class Readers {
 
   // Adds a line, and creates the file if it does not exist. Returns the new key, which is stored nowhere.
   static absl::StatusOr<std::string> Add(const std::string& path, const std::string& name);
-  // An error if the file cannot be used or has no readers.
+  // Returns an error if the file cannot be used or has no readers.
   absl::Status Check();
   // Returns whether a request with this header field may read: "Basic" with any name and a key as password, or "Bearer
   // KEY". Wrong keys are not counted: random keys cannot be guessed, and one reader's mistakes must not lock out
