@@ -70,7 +70,8 @@ class Rows {
   const std::vector<std::string>& States() const { return states_; }
 
  private:
-  // Ranks with an equal key share a text: their GPUs are in one operation of one class of communicators. 0: own text.
+  // Ranks with an equal key share a text: their GPUs are in one operation of one class of communicators. Returns 0 if
+  // the rank needs its own text.
   size_t KeyOf(size_t row) const {
     const Model& model = in_.analysis.model;
     if (in_.model_of_row[row] < 0) return 0;

@@ -117,7 +117,7 @@ class Folding {
     }
   }
 
-  // Cycles of ranks; a process and its own GPU are not a cycle.
+  // Marks the ranks in cycles. A process and its own GPU are not a cycle.
   void MarkCircles() {
     for (const auto& sink : graph_->sinks) {
       std::set<uint32_t> ranks;
