@@ -56,8 +56,8 @@ bool IsOff(const char* value) noexcept {
   return value != nullptr && (Is(value, "0") || Is(value, "off") || Is(value, "no") || Is(value, "false"));
 }
 
-// With one hardware queue, a marker's memory operation behind unfinished work blocks all other streams; an event does
-// not (docs/results.md).
+// Returns whether all streams share one hardware queue. There, a marker's memory operation behind unfinished work
+// blocks all other streams; an event does not (docs/results.md).
 bool OneQueue() noexcept {
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   return connections != nullptr && Is(connections, "1");

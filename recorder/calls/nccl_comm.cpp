@@ -14,8 +14,8 @@ namespace {
 using ring::CallKind;
 using ring::CommState;
 
-// Decides as NCCL does: by the environment variable, then by the configuration, whose default is blocking. Without a
-// configuration, a child behaves like its parent.
+// Returns whether NCCL makes the communicator non-blocking: by the environment variable, then by the configuration,
+// whose default is blocking. Without a configuration, a child behaves like its parent.
 bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
   const char* forced = getenv("NCCL_COMM_BLOCKING");
   if (forced != nullptr && (forced[0] == '0' || forced[0] == '1') && forced[1] == 0) return forced[0] == '0';

@@ -8,7 +8,7 @@ namespace lockstep::recorder::profiler {
 // library, unless that would displace a user's plugin. Runs once in a process.
 void RequestPlugin() noexcept;
 // Returns whether NCCL_PROFILER_PLUGIN names this library, because RequestPlugin or the user set it. *note is the
-// reason if another plugin prevents that; otherwise null.
+// reason if it does not; null if there is none to report.
 bool PluginWillLoad(const char** note) noexcept;
 
 // Called by dlsym for NCCL or another caller: returns whether it may find the plugin's tables. That is allowed in an
