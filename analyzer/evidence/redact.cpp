@@ -175,7 +175,8 @@ bool IsFunctionMade(std::string_view name) {
   return name.size() >= 3 + kHashDigits && name.substr(0, 3) == "fn_" && IsHex(name.substr(3, kHashDigits));
 }
 
-// Paths of every Linux system, which occur in messages about refused access.
+// Returns whether every Linux system has the path, so that it need not be redacted. Messages about refused access
+// contain such paths.
 bool IsSystemPath(std::string_view path) {
   if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc")
     return true;

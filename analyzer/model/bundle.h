@@ -104,8 +104,8 @@ enum class OpState : uint8_t {
 constexpr bool IsUnfinished(OpState state) {
   return state == OpState::kEnqueued || state == OpState::kStarted || state == OpState::kIncomplete;
 }
-// Like IsUnfinished, but also true if the operation is not on its stream yet: the CPU thread is inside the call, or the
-// group is open.
+// Like IsUnfinished, but also returns true if the operation is not on its stream yet: the CPU thread is inside the
+// call, or the group is open.
 constexpr bool IsInFlight(OpState state) {
   return IsUnfinished(state) || state == OpState::kEntered || state == OpState::kQueued;
 }

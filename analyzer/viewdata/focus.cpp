@@ -145,7 +145,7 @@ class Picture {
     return &RankOf(member).memberships[member.membership];
   }
 
-  // The finding's communicator, or one in its chain, or the one that its first culprit used last.
+  // Chooses the finding's communicator, otherwise one in its chain, otherwise the one that its first culprit used last.
   void FindComm() {
     if (finding_ != nullptr) {
       comm_ = in_.CommOf(finding_->communicator());
@@ -277,7 +277,8 @@ class Picture {
     in_comm_.push_back(member);
   }
 
-  // Culprits and their nearest peers in rank order, then one row for more culprits and one for the other members.
+  // Adds rows for the culprits and their nearest peers in rank order, then one row for more culprits and one for the
+  // other members.
   void AddMembers(Focus* out) {
     std::vector<int32_t> culprits(culprits_.begin(), culprits_.end()), others, rest;
     std::sort(culprits.begin(), culprits.end());
