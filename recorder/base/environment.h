@@ -38,7 +38,7 @@ enum class HookMode {
   kSymbols,  // dlsym and dlvsym are forwarded unchanged
   kDlsym,
 };
-// LOCKSTEP_HOOK; kDlsym if unset or invalid. Always kOff in a set-uid program.
+// Returns LOCKSTEP_HOOK; kDlsym if it is unset or invalid, kOff in a set-uid program.
 HookMode ReadHookMode() noexcept;
 
 // Returns true if the recorder must do nothing in this process: LOCKSTEP=0 (or off, no, false), LOCKSTEP_HOOK=off, or a

@@ -87,7 +87,7 @@ constexpr bool IsOneSided(CallKind kind) { return kind >= CallKind::kPutSignal &
 constexpr bool IsCommInit(CallKind kind) { return kind >= CallKind::kCommInitRank && kind <= CallKind::kCommGrow; }
 constexpr bool IsHostWait(CallKind kind) { return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kLaunch; }
 
-// "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize". Unknown values give "unknown call".
+// Returns "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize", ...; "unknown call" for an unknown value.
 constexpr const char* CallName(CallKind kind) {
   switch (kind) {
     case CallKind::kNone: return "none";

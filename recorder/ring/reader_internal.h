@@ -121,7 +121,7 @@ void ForEachOf(const Reading& reading, const Table& table, Function function) {
   }
 }
 
-// At most `size` characters up to the first zero. Replaces ASCII control characters with '?'.
+// Returns at most `size` characters up to the first zero, with '?' in place of ASCII control characters.
 std::string Text(const char* from, size_t size);
 
 // Restores a counter from its `low` bits: the largest value up to `now` with these bits.
