@@ -31,7 +31,7 @@ absl::StatusOr<RedactLevel> ParseRedactLevel(std::string_view text);
 class Redactor {
  public:
   Redactor() = default;  // redacts nothing
-  // A key of any length; longer keys are safer.
+  // The key may have any length; longer keys are safer.
   Redactor(RedactLevel level, std::string_view key);
 
   RedactLevel level() const { return level_; }
@@ -84,7 +84,7 @@ const Redactor& HostRedaction();
 
 // Returns the redaction level of the bundle's evidence: "paths", "stacks"; empty if there is none.
 std::string RedactionOf(const Bundle& bundle);
-// One line for a report; empty without redaction.
+// Returns a line about the redaction for a report; empty if nothing is redacted.
 std::string RedactionLine(const Bundle& bundle);
 
 }  // namespace lockstep
