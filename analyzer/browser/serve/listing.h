@@ -48,13 +48,13 @@ class Listing {
   // Returns NotFound if a folder cannot be opened.
   absl::Status Check() const;
 
-  // Newest first.
+  // Returns all incidents, newest first, at most kMostListed.
   std::vector<Listed> All();
   // Returns NotFound if no incident has this id.
   absl::StatusOr<Listed> Find(std::string_view id);
 
  private:
-  // The most recently written incidents, at most kMostListed; `at_ns` is the time of writing.
+  // Returns the most recently written incidents, at most kMostListed; `at_ns` is the time of writing.
   std::vector<Listed> Folders() const;
   void Fill(Listed* incident);
 

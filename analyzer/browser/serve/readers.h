@@ -11,7 +11,7 @@
 
 namespace lockstep::serve {
 
-// 192 random bits as 32 characters that are safe in a URL; empty if the system provides no random bytes.
+// Returns 192 random bits as 32 characters that are safe in a URL; empty if the system provides no random bytes.
 std::string MakeToken();
 
 // The file has a line "NAME HASH" for each reader. Changes take effect at the next request. Thread-safe.

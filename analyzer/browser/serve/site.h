@@ -57,7 +57,7 @@ class Site {
   // the Host field must also be a loopback name or address.
   Response Answer(const Request& request);
 
-  // What to compare the incidents' speeds with. Call it before the first request.
+  // Sets what the incidents' speeds are compared with. Call it before the first request.
   void SetRoofline(Roofline roofline) { roofline_ = std::move(roofline); }
 
   Listing& listing() { return listing_; }
