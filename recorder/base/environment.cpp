@@ -66,7 +66,7 @@ bool OneQueue() noexcept {
 // A prime number rarely divides the number of operations in a step, so over many steps every operation is timed.
 constexpr uint32_t kWatchSample = 61;
 
-// *sample: one operation in this many is timed, unless LOCKSTEP_GPU_SAMPLE is set.
+// Returns the mode that LOCKSTEP_GPU requests. One operation in *sample is timed, unless LOCKSTEP_GPU_SAMPLE is set.
 GpuMode ReadGpuMode(uint32_t* sample, char* note, size_t note_bytes) noexcept {
   const char* value = Setting("LOCKSTEP_GPU");
   const bool one_queue = OneQueue();

@@ -116,7 +116,7 @@ bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* 
   return true;
 }
 
-// Growing a file beyond the process's limit raises SIGXFSZ, which would end the process.
+// Returns the process's limit for file sizes. Growing a file beyond it raises SIGXFSZ, which would end the process.
 uint64_t FileSizeLimit() noexcept {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
@@ -130,7 +130,7 @@ struct RingFile {
   char name[256] = {};
 };
 
-// HOST.PID.RANDOM.ring
+// Sets the name HOST.PID.RANDOM.ring.
 void NameFile(const Environment& env, RingFile* file) noexcept {
   uint64_t random = 0;
   if (Sys(SYS_getrandom, &random, sizeof(random), 1 /* GRND_NONBLOCK */) != sizeof(random)) random = Mix(Counter());
