@@ -208,8 +208,8 @@ bool IsMade(std::string_view path) {
   return path.size() > kHashDigits && path[kHashDigits] == '/' && IsHex(path.substr(0, kHashDigits));
 }
 
-// Recognizes redacted names by their form: without redaction, paths of modules and cgroups begin with a slash, and
-// threads have names.
+// Returns the level at which the evidence was redacted, from the form of its names: without redaction, paths of modules
+// and cgroups begin with a slash, and threads have names.
 RedactLevel LevelOf(const ProcessEvidence& evidence) {
   const bool made = std::any_of(evidence.modules().begin(), evidence.modules().end(),
                                 [](const StackModule& module) { return IsMade(module.path()); }) ||

@@ -203,8 +203,9 @@ class Picture {
     return line;
   }
 
-  // Sends and receives are numbered for each pair of ranks, so each rank has its own order here. The rank's oldest
-  // unfinished call is in the column of the fault. If a culprit has none, the call that it did not make is there.
+  // Returns the member's sends and receives in its own order, because they are numbered for each pair of ranks. The
+  // oldest unfinished call is in the column of the fault. If a culprit has none, the call that it did not make is
+  // there.
   Line SendsAndReceives(const Member& member, bool culprit) const {
     const Rank& rank = RankOf(member);
     std::vector<const Op*> own;  // newest first

@@ -54,8 +54,8 @@ struct RankFront {
   bool creation = false;  // the CPU thread is in the creation of `comm`
 };
 RankFront FrontOf(const AnalysisView& analysis, size_t model_rank);
-// With `of_class`, the text fits all ranks in such an operation on communicators of one class: "waiting in Send on
-// pp_*".
+// Returns FrontOf in words; empty if nothing is in flight. With `of_class`, the text fits all ranks in such an
+// operation on communicators of one class: "waiting in Send on pp_*".
 std::string FrontText(const AnalysisView& analysis, size_t model_rank, const RankFront& front, bool of_class);
 // Returns RankFacts.state; with `of_class`, a text that fits all ranks in the same state.
 std::string StateText(const ViewInput& in, size_t row, bool of_class);

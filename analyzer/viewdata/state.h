@@ -34,7 +34,7 @@ constexpr const char* kNotCalledYet = "not called yet";
 // Returns "waits", "in a cycle".
 const char* WaitKindName(WaitClass::Kind kind);
 
-// `waits` is true if the rank certainly waits for peers in this operation.
+// Returns the state in which an operation is drawn. `waits`: the rank certainly waits for peers in it.
 ViewState StateOfOp(OpState state, bool waits);
 
 }  // namespace lockstep
