@@ -1,6 +1,5 @@
-// A preloaded library for tests. Opening a file in the folder LOCKSTEP_SLOW_FOLDER for reading takes
-// LOCKSTEP_SLOW_READ_MS, and each write to a file there takes LOCKSTEP_SLOW_WRITE_MS. Tests can then interrupt fast
-// work.
+// A preloaded library for tests. It delays opening a file in the folder LOCKSTEP_SLOW_FOLDER for reading by
+// LOCKSTEP_SLOW_READ_MS, and each write to a file there by LOCKSTEP_SLOW_WRITE_MS. Tests can then interrupt fast work.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <time.h>

@@ -121,7 +121,7 @@ inline constexpr Rule kNative[] = {
 };
 
 // Waits for other ranks or for the GPU: prefixes of native functions, and parts of frames.
-// analyzer/engine/facts/gpu_wait.h has the functions of CUDA and HIP. The driver's functions have no names.
+// analyzer/engine/facts/gpu_wait.h has the functions of CUDA and HIP. Frames inside the driver show only its library.
 inline constexpr absl::string_view kPeerWaitBegins[] = {"nccl", "pnccl", "MPI_", "PMPI_", "shmem_", "nvshmem"};
 inline constexpr absl::string_view kPeerWaits[] = {
     "distributed_c10d.py", "c10d::",           "gloo::",    "libcuda.so",          "libnccl.so",           "librccl.so",

@@ -15,7 +15,7 @@ Frame ParseFrame(std::string_view text);
 // Returns the frame's text without an offset ("+0x2a/0x50").
 std::string_view WithoutOffset(std::string_view text);
 
-// "log_metrics() at train.py:402", without folders: the form of a place in all sentences.
+// Returns "log_metrics() at train.py:402", without folders: the form of a place in all sentences.
 std::string PlaceText(std::string_view frame);
 
 // Returns whether the frame is the kernel's entry of system calls, which carries no information.

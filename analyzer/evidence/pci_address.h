@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// "0000:1b:00.0" from NVML's "00000000:1B:00.0" or the kernel's "0000:1b:00"; empty if it is not a PCI address.
+// Returns "0000:1b:00.0" for NVML's "00000000:1B:00.0" or the kernel's "0000:1b:00"; empty if it is no PCI address.
 std::string PciAddress(absl::string_view text);
 
 }  // namespace lockstep

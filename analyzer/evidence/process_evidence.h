@@ -12,20 +12,20 @@ namespace lockstep {
 // the kernel's log, texts of 1,024 bytes. An invalid index becomes 0.
 void BoundEvidence(ProcessEvidence* evidence);
 
-// "forward (model.py:12)", "futex_wait (futex-internal.h:146)", "[kernel] futex_wait_queue", "libfoo.so at 0x1a2b":
-// equal on all ranks with the same files, so that stacks of many ranks merge.
+// Returns "forward (model.py:12)", "futex_wait (futex-internal.h:146)", "[kernel] futex_wait_queue", "libfoo.so at
+// 0x1a2b". The text is equal on all ranks with the same files, so that stacks of many ranks merge.
 std::string FrameText(const StackFrame& frame, const ProcessEvidence& evidence);
-// Frames of a thread, innermost first. With `python_only`, only its Python frames.
+// Returns the frames of a thread, innermost first. With `python_only`, only its Python frames.
 std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvidence& evidence,
                                     bool python_only = false);
 
-// "Xid 79", "PCIe error", "machine check", ...: the kind of a line of the kernel's log.
+// Returns the kind of a line of the kernel's log: "Xid 79", "PCIe error", "machine check", ...
 std::string HardwareName(const HardwareEvent& event);
 
-// GPU errors on the process's host, as the driver reports them, one per line.
+// Returns GPU errors on the process's host, as the driver reports them, one per line.
 std::vector<std::string> GpuTrouble(const ProcessEvidence& evidence);
-// GpuTrouble, then the kernel log's hardware errors, newest first, without crashes of programs. One line counts those
-// beyond `limit`.
+// Returns GpuTrouble, then the kernel log's hardware errors, newest first, without crashes of programs. One line counts
+// those beyond `limit`.
 std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit);
 // Returns what was examined and what could not be: "no errors in the last hour of the kernel log; GPUs not read: ...".
 std::string HardwareSeen(const ProcessEvidence& evidence);

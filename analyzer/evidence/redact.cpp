@@ -105,7 +105,8 @@ bool IsPublicModule(std::string_view path) {
   return base == "python" || StartsWithAny(base, kPublicModules);
 }
 
-// "torch/serialization.py", "python3.11/threading.py".
+// Returns whether the path begins with a public package or Python's own library: "torch/serialization.py",
+// "python3.11/threading.py".
 bool IsPublicPackage(std::string_view path) {
   const std::string_view package = path.substr(0, path.find('/'));
   if (package.size() == path.size()) return false;
@@ -174,7 +175,8 @@ bool IsFunctionMade(std::string_view name) {
   return name.size() >= 3 + kHashDigits && name.substr(0, 3) == "fn_" && IsHex(name.substr(3, kHashDigits));
 }
 
-// Paths of every Linux system, which occur in messages about refused access.
+// Returns whether every Linux system has the path, so that it need not be redacted. Messages about refused access
+// contain such paths.
 bool IsSystemPath(std::string_view path) {
   if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc")
     return true;
@@ -206,8 +208,8 @@ bool IsMade(std::string_view path) {
   return path.size() > kHashDigits && path[kHashDigits] == '/' && IsHex(path.substr(0, kHashDigits));
 }
 
-// Recognizes redacted names by their form: without redaction, paths of modules and cgroups begin with a slash, and
-// threads have names.
+// Returns the level at which the evidence was redacted, from the form of its names: without redaction, paths of modules
+// and cgroups begin with a slash, and threads have names.
 RedactLevel LevelOf(const ProcessEvidence& evidence) {
   const bool made = std::any_of(evidence.modules().begin(), evidence.modules().end(),
                                 [](const StackModule& module) { return IsMade(module.path()); }) ||

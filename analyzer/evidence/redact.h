@@ -31,7 +31,7 @@ absl::StatusOr<RedactLevel> ParseRedactLevel(std::string_view text);
 class Redactor {
  public:
   Redactor() = default;  // redacts nothing
-  // A key of any length; longer keys are safer.
+  // The key may have any length; longer keys are safer.
   Redactor(RedactLevel level, std::string_view key);
 
   RedactLevel level() const { return level_; }
@@ -47,7 +47,7 @@ class Redactor {
   std::string KernelLine(std::string_view text) const;
   // Redacts a frame's text, in the form of FrameText.
   std::string Frame(std::string_view text) const;
-  // "train.py:812 forward", from a framework's recorder.
+  // Redacts a call site from a framework's recorder: "train.py:812 forward".
   std::string CallSite(std::string_view text) const;
   // Redacts the paths of the program and the arguments in a command line; at kStacks it drops the arguments.
   std::vector<std::string> Command(const std::vector<std::string>& words) const;
@@ -72,8 +72,9 @@ class Redactor {
 
 // Uses the first redact.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and /etc/lockstep/keys. The second choice is
 // `other`, a file that the same hosts share. The last is a random key: equal names are then equal only within this
-// process. *from, if given, names the source for messages. PermissionDenied if others than the owner may use the key
-// file. Also fails if an existing key file is unreadable. InvalidArgument if the key is shorter than 16 bytes.
+// process. *from, if given, names the source for messages. Fails if an existing key file cannot be opened
+// (PermissionDenied also if it is accessible to anyone but its owner), or if its key is shorter than 16 bytes
+// (InvalidArgument).
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other = "", std::string* from = nullptr);
 
 // Sets the redactor for all data about this host's processes that leaves this process. Call it before other threads
@@ -83,7 +84,7 @@ const Redactor& HostRedaction();
 
 // Returns the redaction level of the bundle's evidence: "paths", "stacks"; empty if there is none.
 std::string RedactionOf(const Bundle& bundle);
-// One line for a report; empty without redaction.
+// Returns a line about the redaction for a report; empty if nothing is redacted.
 std::string RedactionLine(const Bundle& bundle);
 
 }  // namespace lockstep

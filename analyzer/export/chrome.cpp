@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Printable UTF-8 as a JSON string.
+// Returns the printable characters of a text as a JSON string.
 std::string Quoted(std::string_view text) {
   std::string out = "\"";
   for (char c : Printable(text, 1000)) {

@@ -33,10 +33,10 @@ using ExportWriter = std::function<absl::Status(std::string_view)>;
 
 absl::StatusOr<ExportCounts> ExportPerfetto(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
                                             const ExportWriter& write);
-// The JSON object format: {"traceEvents": [...]}; times are microseconds since the first event.
+// Writes the JSON object format: {"traceEvents": [...]}. Times are microseconds since the first event.
 absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
                                           const ExportWriter& write);
-// RFC 4180, with a header line. Unknown values are empty cells.
+// Writes CSV as in RFC 4180, with a header line. Unknown values are empty cells.
 absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
                                        const ExportWriter& write);
 
@@ -46,7 +46,7 @@ struct ExportFormat {
   const char* name;  // the name of its option and setting, "csv"
   ExportFunction write;
 };
-// In the order in which they are written if several are requested.
+// Returns the formats, in the order in which they are written if several are requested.
 absl::Span<const ExportFormat> ExportFormats();
 
 }  // namespace lockstep

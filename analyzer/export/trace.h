@@ -74,9 +74,9 @@ struct TraceFact {
 };
 std::vector<TraceFact> FactsOf(const Bundle& bundle, const TraceSlice& slice);
 
-// "AllReduce", or the framework's or NCCL's name for it; printable.
+// Returns the framework's name for the operation, otherwise NCCL's, "AllReduce"; printable.
 std::string OperationName(const Bundle& bundle, const Op& op);
-// The state of a recorded operation: "completed", "in flight, not reached", ...
+// Returns the state in words: "completed", "in flight, not reached", ...
 const char* StateName(OpState state);
 
 }  // namespace lockstep

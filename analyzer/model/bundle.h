@@ -100,12 +100,12 @@ enum class OpState : uint8_t {
   kCaptured,  // captured into a CUDA graph
 };
 
-// The operation is on its stream and has certainly not completed.
+// Returns whether the operation is on its stream and has certainly not completed.
 constexpr bool IsUnfinished(OpState state) {
   return state == OpState::kEnqueued || state == OpState::kStarted || state == OpState::kIncomplete;
 }
-// Like IsUnfinished, but also true if the operation is not on its stream yet: the CPU thread is inside the call, or the
-// group is open.
+// Like IsUnfinished, but also returns true if the operation is not on its stream yet: the CPU thread is inside the
+// call, or the group is open.
 constexpr bool IsInFlight(OpState state) {
   return IsUnfinished(state) || state == OpState::kEntered || state == OpState::kQueued;
 }
@@ -159,7 +159,7 @@ struct Replay {
   uint32_t graph = 0;   // GraphSnapshot::index of Rank::graphs
   uint64_t number = 0;  // from 1
 };
-// Op::graph of a replayed operation: its index into Rank::replays, and its position in the graph, counted from 1.
+// Op::graph of a replayed operation contains an index into Rank::replays, and its position in the graph, from 1.
 constexpr uint64_t ReplayedAs(uint32_t replay, uint32_t place) { return uint64_t{place} << 32 | replay; }
 constexpr uint32_t ReplayOf(const Op& op) { return static_cast<uint32_t>(op.graph); }
 constexpr uint32_t PlaceInGraph(const Op& op) { return static_cast<uint32_t>(op.graph >> 32); }

@@ -19,8 +19,8 @@ struct CallFacts {
   Output output = Output::kAny;     // number of output elements, relative to the input
   bool inputs_agree = true;         // all members pass the same number of elements, and get the same number
   bool outputs_agree = true;
-  bool has_every_input = true;  // all members pass an input (in a scatter only the root does) and get an output
-  bool has_every_output = true;
+  bool has_every_input = true;   // all members pass an input; false for a scatter, where only the root does
+  bool has_every_output = true;  // all members get an output; false for a gather, where only the root does
   // Op::count is one member's part of the payload, so the whole payload is `members` times as large.
   bool count_is_one_members = true;
   bool payload_is_whole = false;  // nccl-tests counts the data of all members as the payload

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// "pp", "pp_3", "PIPELINE_MODEL_PARALLEL_GROUP", "pipe-0": a word in the name is pp or begins with pipe.
+// Returns whether a word in the name is pp or begins with pipe: "pp_3", "PIPELINE_MODEL_PARALLEL_GROUP", "pipe-0".
 inline bool NamesPipeline(const std::string& name) {
   std::string word;
   for (size_t i = 0; i <= name.size(); ++i) {

@@ -27,9 +27,9 @@ class Ranks {
 
   Ranks() = default;
   Ranks(std::initializer_list<int32_t> ranks);
-  // Any order, duplicates allowed; negative ranks are skipped.
+  // Accepts any order and duplicates; skips ranks outside 0..kMostRank.
   static Ranks Of(std::vector<int32_t> ranks);
-  // Any order, possibly overlapping; no run may be empty.
+  // Accepts any order and overlaps; no run may be empty.
   static Ranks OfRuns(std::vector<Run> runs);
   static Ranks Between(int32_t first, int32_t last);
   static Ranks Of(const RankRuns& runs);  // any order
@@ -55,7 +55,7 @@ class Ranks {
   int32_t front() const { return runs_.empty() ? -1 : runs_.front().first; }  // -1 if the set is empty
   int32_t back() const { return runs_.back().last; }                          // the set must not be empty
   std::vector<int32_t> List(size_t most = SIZE_MAX) const;
-  // "0-7, 9 and 12 more"
+  // Returns "0-7, 9 and 12 more".
   std::string Text(size_t most_runs = 8) const;
 
   bool operator==(const Ranks& other) const = default;

@@ -163,7 +163,8 @@ bool ParseSmall(std::string_view digits, uint64_t* out) {
   return true;
 }
 
-// Expands all brackets of one element of a host list; the last bracket varies fastest.
+// Expands all brackets of one element of a host list; the last bracket varies fastest. Returns false if the element is
+// malformed or gives too many names.
 bool ExpandOne(std::string_view element, size_t limit, std::vector<std::string>* hosts) {
   std::vector<std::string> names{""};
   while (!element.empty()) {

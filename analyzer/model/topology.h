@@ -23,8 +23,9 @@ std::vector<HostPlace> ParseTopology(std::string_view text, const std::string& p
 // `limit` entries. Returns false if more hosts follow or an element is malformed; valid elements are still appended.
 bool ExpandHostList(std::string_view list, size_t limit, std::vector<std::string>* hosts);
 
-// Reads the file (at most 64 MiB). Its positions override those of dump headers. Returns the errors of ReadWholeFile,
-// or FailedPrecondition if it contains no host; the bundle is then unchanged. Each message names the file.
+// Reads the file (at most 64 MiB). The racks and switches in it override those of dump headers. Returns the errors of
+// ReadWholeFile, or FailedPrecondition if it contains no host; the bundle is then unchanged. Each message names the
+// file.
 absl::Status AddTopology(const std::string& path, Bundle* bundle);
 
 // Returns the position of a host; null if unknown or ambiguous. A file may use short names and the ranks full names, or

@@ -34,7 +34,7 @@ std::vector<std::string> KeysOf(const std::string& section) {
   return keys;
 }
 
-// Suggests a correction for a key that its section does not have.
+// Returns the error for a key that its section does not have, with a suggestion.
 std::string UnknownKey(const Entry& entry) {
   std::string text = absl::StrCat(Place(entry), ": [", entry.section, "] has no key ", Shown(entry.key));
   if (const std::string near = Nearest(entry.key, KeysOf(entry.section)); !near.empty())

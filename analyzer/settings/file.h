@@ -15,7 +15,7 @@ struct Entry {
   std::string section, key, value;  // '_' in a key becomes '-'
 };
 
-// "FILE, line N".
+// Returns "FILE, line N", or only the file if the line is unknown.
 std::string Place(const Entry& entry);
 
 struct Told {

@@ -7,10 +7,10 @@
 
 namespace lockstep::settings {
 
-// Lines of at most 80 columns, each ending in a newline.
+// Returns lines of at most 80 columns, each ending in a newline.
 std::string Help(const Verb& verb);
 
-// The end of an option's help text: "choices; default; variable". May be empty.
+// Returns the end of an option's help text: "choices; default; variable". May be empty.
 std::string Details(const Row& row);
 
 }  // namespace lockstep::settings

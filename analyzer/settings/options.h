@@ -37,7 +37,7 @@ class ParsedOptions {
   std::string operand() const { return operands_.empty() ? "" : operands_[0]; }
   const Merged& merged() const { return merged_; }
 
-  // Formats an error that the table cannot detect.
+  // Returns an error that the table cannot detect, with how to get help.
   absl::Status Wrong(const std::string& text) const;
 
   bool help = false, version = false;

@@ -95,7 +95,7 @@ const Row* FindOptionKey(std::string_view section, std::string_view key);
 bool IsFlag(const Row& row);
 // Returns the word in `known` that is closest to `word`; empty if none is close.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known);
-// "text, json, html".
+// Returns "text, json, html".
 std::string ChoiceList(const Row& row);
 
 }  // namespace lockstep::settings

@@ -27,8 +27,8 @@ std::vector<std::string> SplitText(std::string_view text, char separator);  // w
 std::string WrongValue(const Row& row, std::string_view value);
 std::string WrongOrOutOfRange(const Row& row, std::string_view value);
 
-// Invalid recorder variables in this process's environment, one per line. The recorder uses its defaults for them and
-// mentions them only in its ring.
+// Returns the invalid recorder variables in this process's environment, one per line. The recorder uses its defaults
+// for them and mentions them only in its ring.
 std::vector<std::string> WrongRecorderVariables();
 
 }  // namespace lockstep::settings

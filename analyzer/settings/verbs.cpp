@@ -184,7 +184,7 @@ Option Switch() {
       .Common();
 }
 
-// The options with which users' tools find and authenticate to a collector.
+// Returns the options with which users' tools find a collector and authenticate to it.
 Group Connection() {
   return {
       "Collector",

@@ -42,7 +42,7 @@ class LogsTest : public ::testing::Test {
   const support::TempFolder folder_;
 };
 
-// "[Rank 3] Watchdog caught ..", without the usual prefix.
+// Returns the line "[Rank 3] Watchdog caught ...", without the usual prefix.
 inline std::string Caught(int inside, int seq, const std::string& op = "ALLREDUCE", int elements = 64) {
   return absl::StrCat("[E1120 10:00:01.5 ProcessGroupNCCL.cpp:632] [Rank ", inside,
                       "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=", seq, ", OpType=", op,
@@ -59,7 +59,7 @@ inline std::string TimedOut(int rank, int seq, const std::string& op = "ALLREDUC
   return Of(rank) + Caught(rank, seq, op, elements) + Of(rank) + Counters("0(default_pg)", rank, seq, seq - 1);
 }
 
-// torchrun's report: rank 0 failed later.
+// Returns torchrun's report of a failed rank, and of rank 0, which failed later.
 inline std::string Torchrun(int rank, int code, const std::string& time) {
   const std::string line(60, '-'), end(60, '=');
   const auto worker = [](int number, int exit_code, const std::string& at) {

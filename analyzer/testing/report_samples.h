@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// A bundle of ranks on one host, with nothing to report.
+// Returns a bundle of ranks on one host, with nothing to report.
 inline Bundle MakeBundle(int ranks) {
   Bundle bundle;
   for (int i = 0; i < ranks; ++i) {
@@ -27,7 +27,7 @@ inline Bundle MakeBundle(int ranks) {
   return bundle;
 }
 
-// Rank 5 of 8 never reached the AllReduce of dp_1.
+// Returns the verdict for a job in which rank 5 of 8 never reached the AllReduce of dp_1.
 inline Verdict MakeHung() {
   Verdict verdict;
   verdict.set_verdict(VERDICT_HUNG);
@@ -73,7 +73,7 @@ inline Verdict MakeHung() {
   return verdict;
 }
 
-// Every text that comes from a file tries to escape from its markup.
+// Returns a verdict, and sets a bundle, in which every text from a file tries to escape from its markup.
 inline Verdict MakeHostile(Bundle* out) {
   Verdict verdict = MakeHung();
   Bundle bundle = MakeBundle(8);
@@ -139,7 +139,7 @@ inline Verdict MakeHostile(Bundle* out) {
   return verdict;
 }
 
-// A job of 24,576 ranks in which every list has its maximum length, and no list of ranks becomes ranges.
+// Likewise for 24,576 ranks: every list has its maximum length, and no list of ranks becomes ranges.
 inline Verdict MakeHuge(Bundle* out) {
   constexpr int kRanks = 24576;
   Bundle bundle = MakeBundle(kRanks);
@@ -195,7 +195,7 @@ inline Verdict MakeHuge(Bundle* out) {
   return verdict;
 }
 
-// A small job with data for every section: states, stacks, figures, clocks, start-up.
+// Likewise for a small job with data for every section: states, stacks, figures, clocks, start-up.
 inline Verdict MakeRich(Bundle* out) {
   Verdict verdict = MakeHung();
   Bundle bundle = MakeBundle(16);

@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-// Pure; roughly linear in the size of the bundle. Ranks and communicators are in the bundle's order, which is also the
-// index's. Analyzes the bundle again for facts that a verdict does not contain. `verdict` becomes part of the facts; it
-// may be from an analysis with other options.
+// A pure function; takes time roughly linear in the size of the bundle. Ranks and communicators are in the bundle's
+// order, which is also the index's. Analyzes the bundle again for facts that a verdict does not contain. `verdict`
+// becomes part of the facts; it may be from an analysis with other options.
 ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict);
 // Like the function above, but computes the verdict itself.
 ViewFacts BuildViewFacts(const Bundle& bundle);

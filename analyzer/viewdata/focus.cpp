@@ -70,7 +70,8 @@ class Rows {
   const std::vector<std::string>& States() const { return states_; }
 
  private:
-  // Ranks with an equal key share a text: their GPUs are in one operation of one class of communicators. 0: own text.
+  // Ranks with an equal key share a text: their GPUs are in one operation of one class of communicators. Returns 0 if
+  // the rank needs its own text.
   size_t KeyOf(size_t row) const {
     const Model& model = in_.analysis.model;
     if (in_.model_of_row[row] < 0) return 0;
@@ -144,7 +145,7 @@ class Picture {
     return &RankOf(member).memberships[member.membership];
   }
 
-  // The finding's communicator, or one in its chain, or the one that its first culprit used last.
+  // Chooses the finding's communicator, otherwise one in its chain, otherwise the one that its first culprit used last.
   void FindComm() {
     if (finding_ != nullptr) {
       comm_ = in_.CommOf(finding_->communicator());
@@ -202,8 +203,9 @@ class Picture {
     return line;
   }
 
-  // Sends and receives are numbered for each pair of ranks, so each rank has its own order here. The rank's oldest
-  // unfinished call is in the column of the fault. If a culprit has none, the call that it did not make is there.
+  // Returns the member's sends and receives in its own order, because they are numbered for each pair of ranks. The
+  // oldest unfinished call is in the column of the fault. If a culprit has none, the call that it did not make is
+  // there.
   Line SendsAndReceives(const Member& member, bool culprit) const {
     const Rank& rank = RankOf(member);
     std::vector<const Op*> own;  // newest first
@@ -276,7 +278,8 @@ class Picture {
     in_comm_.push_back(member);
   }
 
-  // Culprits and their nearest peers in rank order, then one row for more culprits and one for the other members.
+  // Adds rows for the culprits and their nearest peers in rank order, then one row for more culprits and one for the
+  // other members.
   void AddMembers(Focus* out) {
     std::vector<int32_t> culprits(culprits_.begin(), culprits_.end()), others, rest;
     std::sort(culprits.begin(), culprits.end());

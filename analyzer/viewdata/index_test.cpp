@@ -125,7 +125,7 @@ TEST_F(ViewIndexTest, RanksAreShownEarlyWithoutAVerdict) {
   EXPECT_TRUE(shown.empty());
 }
 
-// The tree contains stacks that the collector merged together with those from ranks.
+// The tree contains the stacks that the collector merged as well as those in the ranks' data.
 TEST_F(ViewIndexTest, MergedStacksOfTheCollectorAreInTheTree) {
   std::ofstream(folder_ / "stacks.json")
       << R"json({"format": 1, "ranks": [[0, 5]], "left_out": [], "refused": ["n9: ptrace is not allowed"], "nodes": [

@@ -54,16 +54,16 @@ struct RankFront {
   bool creation = false;  // the CPU thread is in the creation of `comm`
 };
 RankFront FrontOf(const AnalysisView& analysis, size_t model_rank);
-// With `of_class`, the text fits all ranks in such an operation on communicators of one class: "waiting in Send on
-// pp_*".
+// Returns FrontOf in words; empty if nothing is in flight. With `of_class`, the text fits all ranks in such an
+// operation on communicators of one class: "waiting in Send on pp_*".
 std::string FrontText(const AnalysisView& analysis, size_t model_rank, const RankFront& front, bool of_class);
-// RankFacts.state, or the state of a class of ranks.
+// Returns RankFacts.state; with `of_class`, a text that fits all ranks in the same state.
 std::string StateText(const ViewInput& in, size_t row, bool of_class);
-// "inside an NCCL call", "killed by signal 9 (SIGKILL)"; empty if unknown.
+// Returns "inside an NCCL call", "killed by signal 9 (SIGKILL)"; empty if unknown.
 std::string HostStateText(const Rank& rank, HostState host);
-// Where a CPU thread is in the user's code, from its stacks: "train.py:88 load"; empty without a stack.
+// Returns where the process is in the user's code, from its stacks: "train.py:88 load"; empty without a stack.
 std::string PlaceText(const Process& process);
-// "dp", "tp_3"; for an unnamed communicator its members, as in the verdict.
+// Returns the communicator's name, "tp_3"; for an unnamed one its members, as in the verdict.
 std::string CommLabel(const Communicator& comm);
 
 }  // namespace lockstep

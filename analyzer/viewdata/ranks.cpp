@@ -113,7 +113,7 @@ void SetSpan(const Bundle& bundle, ViewFacts* facts) {
   facts->set_last_ns(last);
 }
 
-// Culprits first, then by rank, as long as there is room.
+// Adds the processes' evidence, culprits first, then by rank, as far as there is room.
 void SetEvidence(const ViewInput& in, ViewFacts* facts) {
   std::vector<bool> wanted(in.bundle.ranks.size());
   std::vector<size_t> order;

@@ -69,8 +69,8 @@ Path Plain(const std::vector<std::string>& innermost_first, StackFrame::Kind kin
   return path;
 }
 
-// The training thread: the oldest thread with Python frames, otherwise the process's first. Other threads sleep in the
-// same places on every rank.
+// Returns the thread that trains: the oldest thread with Python frames, otherwise the oldest with a stack; null if
+// there is none. Other threads sleep in the same places on every rank.
 const ThreadStack* ThreadOf(const Rank& rank) {
   const ThreadStack *python = nullptr, *first = nullptr;
   for (const ThreadStack& thread : rank.process.evidence->threads()) {

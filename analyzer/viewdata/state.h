@@ -25,16 +25,16 @@ enum class ViewState : uint8_t {
   kCount = 11,
 };
 
-// "completed", "never enqueued": the same words in every report and picture.
+// Returns "completed", "never enqueued": the same words in every report and picture.
 const char* ViewStateName(ViewState state);
-// The state's meaning, for legends and tooltips: "peers made this call, but the rank did not".
+// Returns the state's meaning, for legends and tooltips: "peers made this call, but the rank did not".
 const char* ViewStateMeaning(ViewState state);
 // The state of a call that waiting peers have not made either, so its rank is not at fault.
 constexpr const char* kNotCalledYet = "not called yet";
-// "waits", "in a cycle".
+// Returns "waits", "in a cycle".
 const char* WaitKindName(WaitClass::Kind kind);
 
-// `waits` is true if the rank certainly waits for peers in this operation.
+// Returns the state in which an operation is drawn. `waits`: the rank certainly waits for peers in it.
 ViewState StateOfOp(OpState state, bool waits);
 
 }  // namespace lockstep

@@ -117,7 +117,7 @@ class Folding {
     }
   }
 
-  // Cycles of ranks; a process and its own GPU are not a cycle.
+  // Marks the ranks in cycles. A process and its own GPU are not a cycle.
   void MarkCircles() {
     for (const auto& sink : graph_->sinks) {
       std::set<uint32_t> ranks;
@@ -135,8 +135,8 @@ class Folding {
     }
   }
 
-  // A cause's own waits would create false cycles: a missing rank's GPU may have work that waits for the ranks that
-  // wait for it.
+  // Returns whether the rank is a cause, so that its own waits are ignored. They would create false cycles: a missing
+  // rank's GPU may have work that waits for the ranks that wait for it.
   bool Ends(uint32_t r) const { return waits_[r].kind == WaitClass::CAUSE && !in_circle_[r]; }
 
   void AddArcs(uint32_t v) {

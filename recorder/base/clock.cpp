@@ -14,8 +14,8 @@ bool g_use_counter = false;
 
 namespace {
 
-// If the kernel finds the counter unstable (its sockets drift apart), it uses a slow clock source instead. The
-// recorder does the same.
+// Returns false if the kernel uses a slow clock source, because it found the counter unstable (the sockets' counters
+// drift apart).
 bool KernelTrustsCounter() noexcept {
   const long fd = Sys(SYS_openat, AT_FDCWD, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
                       O_RDONLY | O_CLOEXEC, 0);

@@ -10,11 +10,11 @@
 
 namespace lockstep::recorder {
 
-// The value of a variable in ring::kRecorderSettings; null if unset. The pointer stays valid. Thread-safe; preserves
-// errno.
+// Returns the value of a variable in ring::kRecorderSettings; null if unset. The pointer stays valid. Thread-safe;
+// preserves errno.
 const char* Setting(const char* variable) noexcept;
 
-// Why an existing file was not read, for the ring's note; null if there was no such problem.
+// Returns why an existing file was not read, for the ring's note; null if there was no such problem.
 const char* ConfigProblem() noexcept;
 
 struct ConfigValues {

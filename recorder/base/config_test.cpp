@@ -99,7 +99,7 @@ class ConfigTest : public support::PreloadRuns {
     ASSERT_EQ(chmod((folder_ + "/conf").c_str(), mode), 0);
   }
   std::string Slurp(const std::string& name) const { return support::ReadFile(folder_ + "/" + name); }
-  // A program that calls NCCL, with `prefix` before the command.
+  // Runs a program that calls NCCL, with `prefix` before the command.
   int Run(const std::string& environment = "", const std::string& prefix = "") {
     return std::system(("cd '" + folder_ + "'; env LOCKSTEP_CONFIG='" + folder_ +
                         "/conf' RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 " + environment +

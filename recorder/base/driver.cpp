@@ -98,7 +98,7 @@ DriverResult HipDeviceContext(int device, void** context) noexcept {
   return 0;
 }
 
-// HIP has functions with the same prototypes under its own names.
+// Finds HIP's functions, which have the same prototypes under other names.
 void FindHip(Driver* driver) noexcept {
   Find(&driver->write64, "hipStreamWriteValue64");
   Find(&driver->is_capturing, "hipStreamIsCapturing");

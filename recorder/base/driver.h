@@ -1,4 +1,4 @@
-// The GPU driver's functions for markers, found at run time: CUDA's, or HIP's if there is no CUDA.
+// The GPU driver's functions for markers and events, found at run time: CUDA's, or HIP's if there is no CUDA.
 #pragma once
 
 #include <stddef.h>

@@ -14,8 +14,8 @@ namespace {
 
 #if LOCKSTEP_HAS_REAL_CUDA
 
-// Both types are passed in the same way: both are pointers (a device address counts as an integer), or integers of
-// the same size.
+// Whether both types are passed in the same way: both are pointers, or both are integers of the same size. A device
+// address counts as an integer.
 template <typename A, typename B>
 constexpr bool kPassedAlike = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
 

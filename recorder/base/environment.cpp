@@ -56,8 +56,8 @@ bool IsOff(const char* value) noexcept {
   return value != nullptr && (Is(value, "0") || Is(value, "off") || Is(value, "no") || Is(value, "false"));
 }
 
-// With one hardware queue, a marker's memory operation behind unfinished work blocks all other streams; an event does
-// not (docs/results.md).
+// Returns whether all streams share one hardware queue. There, a marker's memory operation behind unfinished work
+// blocks all other streams; an event does not (docs/results.md).
 bool OneQueue() noexcept {
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   return connections != nullptr && Is(connections, "1");
@@ -66,7 +66,7 @@ bool OneQueue() noexcept {
 // A prime number rarely divides the number of operations in a step, so over many steps every operation is timed.
 constexpr uint32_t kWatchSample = 61;
 
-// *sample: one operation in this many is timed, unless LOCKSTEP_GPU_SAMPLE is set.
+// Returns the mode that LOCKSTEP_GPU requests. One operation in *sample is timed, unless LOCKSTEP_GPU_SAMPLE is set.
 GpuMode ReadGpuMode(uint32_t* sample, char* note, size_t note_bytes) noexcept {
   const char* value = Setting("LOCKSTEP_GPU");
   const bool one_queue = OneQueue();

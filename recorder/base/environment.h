@@ -25,7 +25,7 @@ struct Environment {
   uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
   uint32_t gpu_sample;  // mode `events`: one operation in this many is timed
-  uint8_t cuda;         // the layers at which CUDA calls are recorded: kCudaRuntime, kCudaDriver; 0 if there is none
+  uint8_t cuda;         // the layers at which CUDA calls are recorded: kCudaRuntime, kCudaDriver; 0 if none
   char group[64];       // the group whose members may read the ring; empty: only the owner may
   bool monotonic_clock;
   bool helper;  // whether a thread answers questions about this process
@@ -38,7 +38,7 @@ enum class HookMode {
   kSymbols,  // dlsym and dlvsym are forwarded unchanged
   kDlsym,
 };
-// LOCKSTEP_HOOK; kDlsym if unset or invalid. Always kOff in a set-uid program.
+// Returns LOCKSTEP_HOOK; kDlsym if it is unset or invalid, kOff in a set-uid program.
 HookMode ReadHookMode() noexcept;
 
 // Returns true if the recorder must do nothing in this process: LOCKSTEP=0 (or off, no, false), LOCKSTEP_HOOK=off, or a

@@ -7,8 +7,8 @@
 namespace lockstep::recorder {
 namespace {
 
-// Containers may refuse process_vm_readv. rt_sigprocmask with an unknown first argument fails only after it has read
-// the eight bytes at its second argument, so its error shows whether they are mapped.
+// Returns whether the eight bytes at `word` are mapped, in containers that refuse process_vm_readv. rt_sigprocmask with
+// an unknown first argument reads them before it fails, so its error shows this.
 bool IsMapped(uintptr_t word) noexcept {
   return Sys(SYS_rt_sigprocmask, 4711L, word, nullptr, sizeof(uint64_t)) == -EINVAL;
 }

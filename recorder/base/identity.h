@@ -46,7 +46,7 @@ inline uint64_t RootId(const void* unique_id) noexcept {
   return hash.Digest();
 }
 
-// `counter` is the parent's child counter, already incremented for this child.
+// Returns the identity of a split's child. `counter` is the parent's child counter, already incremented for this child.
 inline uint64_t SplitId(uint64_t parent, int32_t counter, int32_t color) noexcept {
   NcclHash hash;
   hash.Add(&parent, sizeof(parent));
@@ -55,7 +55,7 @@ inline uint64_t SplitId(uint64_t parent, int32_t counter, int32_t color) noexcep
   return hash.Digest();
 }
 
-// The order of the list does not matter (NCCL sorts it). Never 0.
+// Returns a hash of the set, never 0. The order of the list does not matter, because NCCL sorts it.
 inline uint64_t SetHash(const int32_t* ranks, int32_t count) noexcept {
   uint64_t set = 0;
   for (int32_t i = 0; i < count; ++i) {

@@ -36,16 +36,15 @@ void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner,
 // `name` as defined by the object around `address`, or null.
 void* FindFunctionIn(const char* name, const void* address) noexcept;
 
-// Calls `see` with the name of each function exported by the object around `address`, cut to 127 characters. Copies
-// the tables first, and stops if they point outside the mapping. Uses system calls, about a microsecond for each
-// name.
+// Calls `see` with the name of each function exported by the object around `address`, cut to 127 characters. Reads the
+// tables through system calls, about a microsecond for each name, and stops where they are not mapped.
 void ForEachFunctionIn(const void* address, void (*see)(const char* name, void* argument), void* argument) noexcept;
 
 // True for an NCCL or RCCL library, by its soname. False for a framework that contains NCCL, and for a hook.
 bool IsNcclLibrary(const LoadedObject& object) noexcept;
 
 // Keeps the object mapped until the process ends, because the recorder stores pointers into it and the program may
-// close it. Handles at most 8 objects. Returns true if the object was not kept before.
+// close it. Handles at most 8 objects. Returns true if this call kept the object, false if it already was or cannot be.
 bool KeepLoaded(const LoadedObject& object) noexcept;
 
 // The function `name` in the first object after this one in load order, else in the first of all others. Uses only the

@@ -16,7 +16,7 @@ using ring::Header;
 constexpr char kReason[] = "the process started another program (exec), which records in a new ring";
 constexpr int kMostFiles = 8192;
 
-// Length of "<host>.<pid>." in the new ring's name. The old ring's name must begin with the same text.
+// Returns the length of "<host>.<pid>." in the new ring's name. The old ring's name must begin with the same text.
 size_t CommonPrefix(const char* name) noexcept {
   const char* end = strrchr(name, '.');  // the suffix ".ring"
   while (end != nullptr && end > name && end[-1] != '.') --end;

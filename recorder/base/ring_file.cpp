@@ -24,8 +24,8 @@ const char kVersionLine[] = "liblockstep " LOCKSTEP_VERSION;
 using ring::Section;
 using ring::SectionKind;
 
-// With `strict`, the folder must also belong to this user. Uses the raw system call because libc's fstat symbol is too
-// new, and old containers refuse statx.
+// Returns whether `fd` is a folder and, with `strict`, belongs to this user. Uses the raw system call because libc's
+// fstat symbol is too new, and old containers refuse statx.
 bool IsOwnFolder(long fd, bool strict) noexcept {
   struct stat info {};
   if (Sys(SYS_fstat, fd, &info) != 0 || !S_ISDIR(info.st_mode)) return false;
@@ -78,8 +78,9 @@ struct Folders {
   Folders& operator=(const Folders&) = delete;
 };
 
-// Creates missing folders. Others can guess the name of the default folder, so it must belong to this user and must
-// not be a link. A folder that the user chose may be shared.
+// Opens the folders, and creates missing ones. Returns false with a reason if they cannot be used. Others can guess the
+// name of the default folder, so it must belong to this user and not be a link. A folder that the user chose may be
+// shared.
 bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* reason,
                  unsigned reason_bytes) noexcept {
   MakeParents(env.folder);
@@ -115,7 +116,7 @@ bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* 
   return true;
 }
 
-// Growing a file beyond the process's limit raises SIGXFSZ, which would end the process.
+// Returns the process's limit for file sizes. Growing a file beyond it raises SIGXFSZ, which would end the process.
 uint64_t FileSizeLimit() noexcept {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
@@ -129,7 +130,7 @@ struct RingFile {
   char name[256] = {};
 };
 
-// HOST.PID.RANDOM.ring
+// Sets the name HOST.PID.RANDOM.ring.
 void NameFile(const Environment& env, RingFile* file) noexcept {
   uint64_t random = 0;
   if (Sys(SYS_getrandom, &random, sizeof(random), 1 /* GRND_NONBLOCK */) != sizeof(random)) random = Mix(Counter());
@@ -137,7 +138,7 @@ void NameFile(const Environment& env, RingFile* file) noexcept {
            static_cast<unsigned>(random ^ (random >> 32)));
 }
 
-// Creates the file in the job's folder or, if there is no space, in memory.
+// Creates the file in the job's folder or, if there is no space, in memory. Returns false with a reason on failure.
 bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, RingFile* file, char* reason,
               unsigned reason_bytes) noexcept {
   NameFile(env, file);

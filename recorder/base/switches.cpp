@@ -32,7 +32,7 @@ Word Trim(Word word) noexcept {
   return word;
 }
 
-// Removes `prefix` and the space after it, if something follows.
+// If the text is `prefix`, blanks and something else, keeps only that and returns true.
 bool TakeWord(Word* word, const char* prefix) noexcept {
   const size_t n = strlen(prefix);
   if (word->bytes <= n || strncmp(word->at, prefix, n) != 0 || !IsSpace(word->at[n])) return false;

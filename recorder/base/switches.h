@@ -18,16 +18,15 @@ const char* OffFile() noexcept;
 bool PrivilegedProgram() noexcept;
 
 // Returns whether /etc/lockstep/deny or LOCKSTEP_DENY names this program or NCCL's version; `reason` names the source
-// and what matched.
-// `version` is called only if a line needs it.
+// and what matched. Calls `version` only if a rule needs it.
 bool Denied(int32_t (*version)(), char* reason, size_t reason_bytes) noexcept;
 
-// Exposed for tests. `text` has rules separated by newlines or semicolons: `exe GLOB`, `nccl VERSION` or `nccl
-// FROM-TO`.
+// Like Denied, for one source; exposed for tests. `text` has rules separated by newlines or semicolons: `exe GLOB`,
+// `nccl VERSION` or `nccl FROM-TO`.
 bool DeniedBy(const char* text, size_t bytes, const char* source, const char* program, int32_t (*version)(),
               char* reason, size_t reason_bytes) noexcept;
-// Matches shell patterns of *, ? and plain characters. The time is linear for one star, and at most pattern times
-// text.
+// Returns whether the whole text matches a shell pattern of *, ? and plain characters. The time is at most the product
+// of the two lengths.
 bool MatchesGlob(const char* pattern, size_t pattern_bytes, const char* text) noexcept;
 
 }  // namespace lockstep::recorder

@@ -21,8 +21,8 @@
     const auto forward = [&] { return real ARGUMENTS; }; \
     return SEE;                                          \
   }
-// Like LOCKSTEP_CUDA, for NAME and its variant NAME_ptsz. SEE may use `on`, the parameter `stream` or what it stands
-// for.
+// Like LOCKSTEP_CUDA, for NAME and its variant NAME_ptsz. SEE may use `on`: the parameter `stream` or, if NAME_ptsz is
+// called with null, the thread's own default stream.
 #define LOCKSTEP_CUDA_STREAM(NAME, PARAMETERS, ARGUMENTS, SEE)                           \
   LOCKSTEP_CUDA(NAME, PARAMETERS, ARGUMENTS, [&](CudaStream on) { return SEE; }(stream)) \
   LOCKSTEP_CUDA(NAME##_ptsz, PARAMETERS, ARGUMENTS, [&](CudaStream on) { return SEE; }(OwnDefault(stream)))

@@ -1,4 +1,4 @@
-// The work around each intercepted CUDA call, under the runtime's and the driver's names: it only updates tables.
+// The work around each intercepted call of the CUDA runtime and the CUDA driver. It only updates tables.
 // `forward` makes the real call. A call that passes both layers is recorded once: the driver's wrappers do nothing
 // while the thread is in a wrapped runtime call.
 #pragma once

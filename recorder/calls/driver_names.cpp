@@ -29,8 +29,8 @@ enum Way { kByName = 0, kByAddress = 1, kSecondByName = 2 };
   template <Way kWay>                                                                  \
   void* NAME<kWay>::real;
 
-// Like LOCKSTEP_DRIVER, for NAME and its variant NAME_ptsz. SEE may use `on`, the parameter `stream` or what it stands
-// for.
+// Like LOCKSTEP_DRIVER, for NAME and its variant NAME_ptsz. SEE may use `on`: the parameter `stream` or, if NAME_ptsz
+// is called with null, the thread's own default stream.
 #define LOCKSTEP_DRIVER_STREAM(NAME, PARAMETERS, ARGUMENTS, SEE)                      \
   LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, [&](void* on) { return SEE; }(stream)) \
   LOCKSTEP_DRIVER(NAME##_ptsz, PARAMETERS, ARGUMENTS, [&](void* on) { return SEE; }(OwnDefault(stream)))

@@ -18,7 +18,8 @@ using lockstep::ring::CallKind;
     const auto forward = [&] { return real ARGUMENTS; };                              \
     return SEE;                                                                       \
   }
-// Like LOCKSTEP_HIP, for NAME and its variant NAME_spt. SEE may use `on`, the parameter `stream` or what it stands for.
+// Like LOCKSTEP_HIP, for NAME and its variant NAME_spt. SEE may use `on`: the parameter `stream` or, if NAME_spt is
+// called with null, the thread's own default stream.
 #define LOCKSTEP_HIP_STREAM(NAME, PARAMETERS, ARGUMENTS, SEE)                           \
   LOCKSTEP_HIP(NAME, PARAMETERS, ARGUMENTS, [&](CudaStream on) { return SEE; }(stream)) \
   LOCKSTEP_HIP(NAME##_spt, PARAMETERS, ARGUMENTS, [&](CudaStream on) { return SEE; }(OwnDefault(stream)))

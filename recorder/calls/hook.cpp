@@ -40,7 +40,7 @@ bool HookIsOn() noexcept {
   return now == kOn;
 }
 
-// A library counts as NCCL by its soname, or if it defines ncclGetVersion and ncclCommInitRank: it then contains or
+// Returns whether a library is NCCL by its soname, or defines ncclGetVersion and ncclCommInitRank: it then contains or
 // replaces NCCL.
 bool IsNccl(const LoadedObject& object) noexcept {
   if (IsNcclLibrary(object)) return true;

@@ -14,8 +14,8 @@ namespace {
 using ring::CallKind;
 using ring::CommState;
 
-// Decides as NCCL does: by the environment variable, then by the configuration, whose default is blocking. Without a
-// configuration, a child behaves like its parent.
+// Returns whether NCCL makes the communicator non-blocking: by the environment variable, then by the configuration,
+// whose default is blocking. Without a configuration, a child behaves like its parent.
 bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
   const char* forced = getenv("NCCL_COMM_BLOCKING");
   if (forced != nullptr && (forced[0] == '0' || forced[0] == '1') && forced[1] == 0) return forced[0] == '0';
@@ -23,7 +23,7 @@ bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
   return parent != nullptr && parent->nonblocking;
 }
 
-// Returns true if the init call comes from the program and a ring exists.
+// Starts recording if possible. Returns whether the init call comes from the program and is to be recorded.
 bool StartFor(const void* caller) noexcept {
   if (FromNccl(caller) || !Start() || !ShouldRecord(caller)) return false;
   if (Load(&g.map.header->nccl_version) == 0) {
@@ -458,7 +458,7 @@ LOCKSTEP_COLD void AsyncChanged(CommLocal* comm, int error, const void* caller) 
   Store(&comm->last_async, error);
   if (error == kNcclSuccess) {
     BindChildren(comm);
-    // A blocking communicator reports this state while its own init call still waits.
+    // A blocking communicator reports success even while its own init call still waits.
     if (!comm->ready && (comm->nonblocking || (comm->needs_rank && !comm->group_init))) CommIsReady(comm);
     return;
   }

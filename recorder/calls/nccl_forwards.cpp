@@ -8,7 +8,7 @@ namespace {
 
 // Passes up to eight words in and two registers out. That is enough for every function in the list on x86-64 and
 // aarch64, including those that take or return the three-int ncclTeam_t by value. If a function has fewer parameters,
-// the remaining words are copies of its caller's stack.
+// the other words are whatever the caller left in registers and on its stack; the function ignores them.
 using Word = uintptr_t;
 using Pair = unsigned __int128;
 using AnyFunction = Pair (*)(Word, Word, Word, Word, Word, Word, Word, Word);

@@ -41,7 +41,7 @@ bool IsEnded(uint32_t state) noexcept {
   }
 }
 
-// Returns a fresh entry or, if there is none, the one that ended longest ago.
+// Returns an unused entry, otherwise the one that ended longest ago; null if all are in use.
 CommLocal* Claim() noexcept {
   uint32_t index = Load(&g.comms_used);
   while (index < g.map.capacities.comms && !Swap(&g.comms_used, index, index + 1)) index = Load(&g.comms_used);

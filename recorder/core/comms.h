@@ -38,7 +38,7 @@ inline void PublishIssued(ring::CommEntry* entry, uint64_t before, uint64_t seq,
   Store(&checkpoint->hash, hash);
   StoreRelease(&checkpoint->seq, seq);
 }
-// Reverts to an earlier state. May be called twice.
+// Restores an earlier sequence number and its hash. May be called twice.
 inline void TakeBackIssued(ring::CommEntry* entry, uint64_t seq, uint64_t hash) noexcept {
   for (ring::Checkpoint& checkpoint : entry->checkpoints) {
     if (checkpoint.seq > seq) Store(&checkpoint.seq, uint64_t{0});
@@ -84,7 +84,7 @@ void DropChildren(const CommLocal* parent) noexcept;
 bool HasPending() noexcept;
 void ForgetPending() noexcept;  // in a forked child
 
-// Looks up the handle without this thread's cache and without creating an entry; null if unknown.
+// Returns the communicator of a handle; null if unknown. Unlike FindComm, creates no entry and uses no cache.
 inline CommLocal* KnownComm(const void* handle) noexcept {
   const uint32_t used = Load(&g.comms_used);
   for (uint32_t i = 0; i < used && i < ring::kMaxComms; ++i) {

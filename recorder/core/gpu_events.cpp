@@ -278,8 +278,8 @@ void TimeFlight(uint32_t stream, const Flight& flight) noexcept {
             events->high - events->low);
 }
 
-// Ends the reports of the stream's events. An error is not a completion: it is unknown whether an unobserved operation
-// ended before the error.
+// Stops polling the stream after a driver error. An error is not a completion: an operation in flight may or may not
+// have ended before it.
 void EndStream(uint32_t stream, DriverResult error) noexcept {
   StoreRelease(&g.map.streams[stream].given, Load(&g.map.marks[stream].completed) + 1);
   if (IsGpuError(error)) {

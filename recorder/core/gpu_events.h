@@ -1,8 +1,8 @@
 // LOCKSTEP_GPU=events: CUDA events before and after the operations of a stream. They are created in advance and reused,
 // and one low-priority thread polls them. That thread writes the streams' mark lines and the ring's times.
 //
-// A stream's events have one producer at a time (the owner of the stream's tickets) and one consumer, the polling
-// thread.
+// A stream's events have one producer at a time (the owner of the stream's tickets) and one consumer at a time: the
+// polling thread, or the thread that holds it back (HoldPolling).
 #pragma once
 
 #include <stdint.h>
@@ -17,7 +17,7 @@ bool MakeEvents(uint32_t stream, void* context) noexcept;
 // Returns whether there is room for one more operation.
 bool HasEvents(uint32_t stream) noexcept;
 // The stream's context must be current. With `timed`, uses events with times. Returns false if nothing was recorded;
-// *result is then the driver's error, or 0 if no event was left.
+// *result is then the driver's error, or 0 if no event was free or the stream is no longer polled.
 bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed,
                  DriverResult* result) noexcept;
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
@@ -37,8 +37,8 @@ void LookOnce(int32_t device) noexcept;
 void ReleasePolling() noexcept;
 void ForgetPolling() noexcept;  // in a forked child
 
-// Polls a stream's due events; only for the polling thread. kKeen means that an operation is active, and an early poll
-// helps to align the clocks.
+// Polls a stream's due events; only for the stream's consumer. kKeen means that an operation is active, and an early
+// poll helps to align the clocks.
 enum class Look { kIdle, kBusy, kKeen };
 Look PollStream(uint32_t stream) noexcept;
 

@@ -76,7 +76,8 @@ bool HasMemoryOperations(int32_t device) noexcept {
   return false;
 }
 
-// The stream's context must be current.
+// Finds the address at which the GPU writes the stream's marks. Returns false if there is none yet. The stream's
+// context must be current.
 bool MapMark(StreamLocal* stream) noexcept {
   ring::MarkLine* mark = &g.map.marks[IndexOf(stream)];
   if (!RegisterMarks()) {
@@ -102,7 +103,8 @@ bool IsCapturing(const StreamLocal& stream) noexcept {
   return g_driver.is_capturing(HandleOf(stream), &status) != 0 || status != 0;
 }
 
-// Finds the stream's context and the driver's number for the stream. The stream must not be capturing.
+// Finds the stream's context and the driver's number for the stream. Returns false if the context is unknown. The
+// stream must not be capturing.
 bool FindContext(StreamLocal* stream) noexcept {
   stream->context = nullptr;
   stream->identity = 0;
@@ -135,7 +137,7 @@ uint64_t LastGiven(const StreamLocal& stream) noexcept {
   return given == 0 ? 0 : given - 1;
 }
 
-// Puts the marker that reports `ticket` as completed on the stream. The tickets must belong to the calling thread.
+// Puts the marker that reports `ticket` as completed on the stream. The calling thread must own the stream's tickets.
 void GiveEnd(StreamLocal* stream, uint64_t ticket) noexcept {
   if (ticket <= LastGiven(*stream) || stream->ways == 0) return;
   Result result = 0;
@@ -161,7 +163,7 @@ void ForHeldStreams(const CommLocal& comm, Each each) noexcept {
   }
 }
 
-// Like GiveEnd, but some time after the use. Writes no marker if the stream is now capturing: the marker would become
+// Like GiveEnd, for work queued some time ago. Writes no marker if the stream is now capturing: the marker would become
 // part of the graph, and every launch would write it. In that case, the progress of earlier work remains unknown.
 void GiveLate(StreamLocal* stream, uint64_t ticket) noexcept {
   uint64_t graph = 0;

@@ -64,7 +64,7 @@ struct OpenCapture {
 };
 OpenCapture g_open_captures[16];
 
-// Returns 0 if the stream does not capture, or if this is unknown.
+// Returns 0 if the stream is not capturing, or if this is unknown.
 uint64_t CaptureOn(const void* stream) noexcept {
   uint64_t capture = 0;
   StreamLocal asked{};

@@ -48,7 +48,8 @@ long File(const char* path, uint64_t from, char* to, uint64_t length) noexcept {
   return done > 0 ? done : got;
 }
 
-// Anyone who may write to the file can send a request, so its size is bounded and its only effect is reading.
+// Answers one question, and returns its result. Anyone who may write to the file can ask, so the size is bounded, and
+// the only effect is reading.
 long Answer(HelperArea* area) noexcept {
   const uint64_t asked = Load(&area->length), address = Load(&area->address);
   const uint64_t length = asked < ring::kHelperData ? asked : uint64_t{ring::kHelperData};

@@ -119,7 +119,7 @@ ThreadState::GroupStream* JoinStream(ThreadState* thread, const Use& use, bool n
   return joined;
 }
 
-// Packs a grouped send or receive with its neighbors. Returns null if it needs its own slot.
+// Packs a send or receive into one slot with others of its group. Returns null if it needs its own slot.
 MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t stream, uint64_t seq, uint64_t ticket,
                       uint64_t now, uint32_t* member, uint8_t flags) noexcept {
   if (thread->overflow || op.count > ring::kMemberMaxCount || static_cast<uint32_t>(op.datatype) > 14) return nullptr;
@@ -259,8 +259,8 @@ void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
 
 namespace {
 
-// Records an operation that is captured into a CUDA graph. The operation runs, and is numbered, when the graph is
-// launched.
+// Records an operation that is captured into a CUDA graph; always returns true. The operation runs, and is numbered,
+// when the graph is launched.
 LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint8_t reduction, uint64_t graph, uint64_t now,
                                  OpInFlight* flight) noexcept {
   ThreadState* thread = flight->thread;
@@ -311,7 +311,7 @@ LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint8_t red
   return true;
 }
 
-// Also notes a queued operation, so that EndGroup sets its final stage.
+// Completes a record in the shared ring. Remembers a queued operation, so that EndGroup can set its final stage.
 LOCKSTEP_COLD void EndOverflow(ThreadState* thread, uint64_t number, OpStage stage, int result, uint64_t now) noexcept {
   UpdateOverflow(number, Stage(stage), result, now);
   if (stage == OpStage::kQueued && thread->group_overflow_count < kGroupOverflow) {

@@ -62,7 +62,7 @@ LOCKSTEP_COLD CallSite AddSite(Site* site, const void* caller) noexcept {
   return found;
 }
 
-// Prints one line per node: only by the node's first rank, or by a process that does not know its rank.
+// Prints the reason once for each host: only the host's first rank prints it, or a process that does not know its rank.
 void SayOnce(const char* reason) noexcept {
   if (!Swap(&g.said, false, true)) return;
   const char* local = getenv("LOCAL_RANK");

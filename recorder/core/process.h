@@ -221,7 +221,7 @@ inline ThreadState* Thread() noexcept {
   return RegisterThread();
 }
 
-// Measures a share of the recorder's own work in CUDA calls, from construction to destruction.
+// Measures the recorder's own work in one of kSampleEvery CUDA calls, from construction to destruction.
 class TableTime {
  public:
   TableTime() noexcept {

@@ -177,7 +177,7 @@ void EndProxyOp(Handle handle) noexcept {
   __atomic_or_fetch(&entry->flags, ring::kProxyEnded, __ATOMIC_RELEASE);
 }
 
-// The operation is enqueued, not complete. Without kernel events, there are no further reports.
+// Called when NCCL has enqueued the operation, which is not complete yet. Without kernel events, no report follows.
 void EndTask(Handle handle) noexcept {
   KernelEntry* entry = TaskOf(handle);
   if (entry == nullptr) {

@@ -46,7 +46,8 @@ bool Same(const Pending& op, const Task& task, uint64_t bytes) noexcept {
   return task.root_or_peer < 0 || op.root_or_peer < 0 || op.root_or_peer == task.root_or_peer;
 }
 
-// NCCL executes some collectives as sends and receives within their buffers.
+// Returns whether the task is a send or receive as a part of `op`: NCCL executes some collectives as sends and receives
+// within their buffers.
 bool PartOf(const Pending& op, const Task& task, int32_t size) noexcept {
   if (!ring::IsPointToPoint(task.kind) || !MovesParts(op.kind)) return false;
   const uint64_t whole = op.bytes * static_cast<uint64_t>(size > 0 ? size : 1);

@@ -33,7 +33,7 @@ Identity Identify(Handle context, Handle parent, const Task& task) noexcept;
 // Returns the operation of the CPU call that the calling thread is in; comm is kNone if there is none.
 Identity CurrentCall() noexcept;
 
-// Counts operations of a communicator in the order in which NCCL launches them.
+// Returns the number of the operation that NCCL launches now on the communicator, from 1.
 uint64_t NextOrder(uint32_t comm) noexcept;
 void NoteCompleted(uint32_t comm, uint64_t order) noexcept;
 uint64_t CompletedOrder(uint32_t comm) noexcept;

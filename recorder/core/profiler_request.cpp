@@ -22,7 +22,7 @@ bool OwnObject(LoadedObject* object) noexcept {
   return FindObject(reinterpret_cast<const void*>(&RequestPlugin), object, &hash);
 }
 
-// Compares as NCCL does: any prefix of the word matches, in upper or lower case.
+// Returns whether NCCL would take the value for STATIC_PLUGIN: any prefix of the word matches, in upper or lower case.
 bool SaysStatic(const char* value) noexcept { return *value != 0 && strncasecmp(value, kStatic, strlen(value)) == 0; }
 
 const char* FileOf(const char* path) noexcept {
@@ -30,7 +30,7 @@ const char* FileOf(const char* path) noexcept {
   return slash != nullptr ? slash + 1 : path;
 }
 
-// NCCL reads these files later, and never overwrites a value that is set.
+// Returns whether the file sets kVariable. NCCL reads these files later, and never overwrites a value that is set.
 bool InConfiguration(const char* path) noexcept {
   static char text[65536];
   const long fd = Sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -90,7 +90,8 @@ bool HasOtherPlugin(const char* name, bool close) noexcept {
   return other;
 }
 
-// If no profiler is named, NCCL uses libnccl-profiler.so, or one that the network plugin contains.
+// Returns whether NCCL would find another profiler although none is named: libnccl-profiler.so, or one that the network
+// plugin contains.
 bool OtherPluginIsThere() noexcept {
   if (HasOtherPlugin("libnccl-profiler.so", true)) return true;
   const char* net = getenv("NCCL_NET_PLUGIN");
@@ -117,7 +118,7 @@ bool ModeIsProfiler() noexcept {
   return mode != nullptr && strcasecmp(mode, "profiler") == 0;
 }
 
-// Returns null if the variable now names this library.
+// Makes the variable name this library. Returns null if it now does, otherwise the reason why not.
 const char* WhyNot() noexcept {
   LoadedObject own{};
   if (!OwnObject(&own)) return "LOCKSTEP_GPU=profiler: the recorder cannot find its own path; using done";

@@ -4,10 +4,11 @@
 
 namespace lockstep::recorder::profiler {
 
-// With LOCKSTEP_GPU=profiler, before the first NCCL call is forwarded: sets NCCL_PROFILER_PLUGIN to this library,
-// unless that would displace a user's plugin. Runs once in a process.
+// Call this before the first NCCL call is forwarded. With LOCKSTEP_GPU=profiler, sets NCCL_PROFILER_PLUGIN to this
+// library, unless that would displace a user's plugin. Runs once in a process.
 void RequestPlugin() noexcept;
-// Returns whether RequestPlugin set the variable. *note is the reason if it did not, or null.
+// Returns whether NCCL_PROFILER_PLUGIN names this library, because RequestPlugin or the user set it. *note is the
+// reason if it does not; null if there is none to report.
 bool PluginWillLoad(const char** note) noexcept;
 
 // Called by dlsym for NCCL or another caller: returns whether it may find the plugin's tables. That is allowed in an

@@ -150,7 +150,7 @@ LOCKSTEP_COLD void* ResolveCuda(RealFunction* function, const void* caller) noex
 
 namespace {
 
-// For a call by the recorder itself, inside a call of the program.
+// Like RealNccl, for a call that the recorder itself makes inside a call of the program.
 void* OfLibrary(RealFunction* function, uint32_t library) noexcept {
   if (library != 0 && library != kAskedTwin) return OfCopy(function, library - 1);
   const uint32_t now = lockstep_asked.now;

@@ -19,7 +19,7 @@ ring::OpSlot* ClaimOverflow(uint64_t number) noexcept;
 void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept;
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;
 
-// The end of a recorded call: readers trust stage and result once `return_ticks` is set.
+// Records that a call has returned. Readers trust stage and result once `return_ticks` is set.
 inline void FinishSlot(ring::OpSlot* op, uint8_t stage, int result, uint64_t return_ticks) noexcept {
   Store(&op->result, result);
   Store(&op->stage, stage);

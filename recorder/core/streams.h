@@ -44,8 +44,8 @@ void ForgetEvent(const void* event) noexcept;
 void ForgetEvents() noexcept;  // in a forked child
 
 // EnterWait writes a wait into the thread's cell, and LeaveWait clears it. `stream` is kNone for a wait for the device,
-// or if unknown. Waits may be nested (a cudaFree that synchronizes). Only the outermost is recorded, and Leave is
-// called only if Enter returned true.
+// or if unknown. Waits may be nested (a cudaFree that synchronizes); only the outermost is recorded. Call
+// LeaveWait only if EnterWait returned true.
 bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept;
 void LeaveWait() noexcept;
 

@@ -40,7 +40,7 @@ bool Fits(const ring::CommEntry& entry, const CommFacts& facts) noexcept {
 
 // Finds the entry that a call of the program wrote for this communicator. The identities may differ (a shrunk
 // communicator, or NCCL before 2.26), or a rank may not be known yet (several children of one split in a process).
-// Then takes the only fitting entry that is being created. Sets *maybe if there are several.
+// Then takes the only entry that fits. Returns kNone if none fits, or if several do; then also sets *maybe.
 uint32_t FindMade(const CommFacts& facts, bool* maybe) noexcept {
   uint32_t same = kNone, any = kNone, sames = 0, anys = 0;
   const uint32_t used = Load(&g.comms_used);

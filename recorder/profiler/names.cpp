@@ -44,7 +44,7 @@ unsigned BytesOf(int datatype) noexcept {
   return datatype >= 0 && datatype < static_cast<int>(sizeof(kBytes)) ? kBytes[datatype] : 0;
 }
 
-// Version 1 of the interface names functions and datatypes by the numbers that NCCL used then.
+// For version 1 of the interface, which reports functions and datatypes as the numbers that NCCL used then.
 CallKind KindOf(uint8_t func) noexcept {
   static const CallKind kKinds[] = {CallKind::kBroadcast,     CallKind::kReduce,    CallKind::kAllGather,
                                     CallKind::kReduceScatter, CallKind::kAllReduce, CallKind::kOtherCollective,

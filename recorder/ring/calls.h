@@ -82,12 +82,12 @@ constexpr bool IsCollective(CallKind kind) {
   return kind >= CallKind::kAllReduce && kind <= CallKind::kOtherCollective;
 }
 constexpr bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kRecv; }
-// One-sided calls have one number per communicator, peer and direction: signals sent and signals waited for.
+// One-sided calls are numbered per communicator, peer and direction: signals sent, and signals waited for.
 constexpr bool IsOneSided(CallKind kind) { return kind >= CallKind::kPutSignal && kind <= CallKind::kWaitSignal; }
 constexpr bool IsCommInit(CallKind kind) { return kind >= CallKind::kCommInitRank && kind <= CallKind::kCommGrow; }
 constexpr bool IsHostWait(CallKind kind) { return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kLaunch; }
 
-// "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize". Unknown values give "unknown call".
+// Returns "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize", ...; "unknown call" for an unknown value.
 constexpr const char* CallName(CallKind kind) {
   switch (kind) {
     case CallKind::kNone: return "none";

@@ -83,7 +83,7 @@ constexpr uint64_t ClockCheck(const ClockTriple& triple) {
           static_cast<uint64_t>(triple.real_ns)) |
          1;
 }
-inline constexpr uint32_t kClockTriples = 8;  // [0] is taken at the creation; the others are overwritten in turn
+inline constexpr uint32_t kClockTriples = 8;  // [0] is from the creation; the others are overwritten in turn
 
 // Page 0.
 struct Header {
@@ -96,7 +96,7 @@ struct Header {
   uint64_t file_bytes;
   uint32_t section_count;
   TickKind tick_kind;
-  uint64_t tick_hz;  // estimate from the creation; 0 if unknown
+  uint64_t tick_hz;  // estimated when the file is created; 0 if unknown
   uint64_t created_ticks;
   // Line 1: written from outside the process. Any value except 0 stops recording.
   uint32_t stop_word;
@@ -492,7 +492,7 @@ static_assert(sizeof(MarkLine) == 64);
 struct TimeSlot {
   uint64_t guard;
   uint64_t ticket;
-  uint64_t started, completed;  // ticks; both are late by the same time, so their difference is exact
+  uint64_t started, completed;  // ticks; both are late by the same amount, so their difference is exact
   uint32_t stream;
   uint32_t uncertainty_ns;  // the times are late by at most this; UINT32_MAX means at least that
   uint64_t reserved;
@@ -566,7 +566,7 @@ struct ProxyEntry {
 };
 static_assert(sizeof(ProxyEntry) == 64);
 
-// Questions to a thread inside the process, and its answers. The caller holds flock(LOCK_EX) on the file, writes the
+// Questions to a thread inside the process, and its answers. Whoever asks holds flock(LOCK_EX) on the file, writes the
 // question, increments `asked` and wakes the thread (a shared futex). The answer is complete when `answered` equals
 // `asked`.
 enum class HelperQuestion : uint32_t {

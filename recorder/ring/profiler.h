@@ -18,7 +18,7 @@ enum class ProxyState : uint8_t {
 };
 inline constexpr uint8_t kLastProxyState = 7;
 
-// NCCL's names, as in its own traces.
+// NCCL's names, as in its own traces, except for kNone.
 constexpr const char* ProxyStateName(ProxyState state) {
   switch (state) {
     case ProxyState::kNone: return "no step under way";
@@ -33,7 +33,7 @@ constexpr const char* ProxyStateName(ProxyState state) {
   return "unknown state";
 }
 
-// True while the step waits for the other end or for the network, not for its own GPU.
+// Returns whether the step waits for the peer or the network, not for its own GPU.
 constexpr bool WaitsForNetwork(ProxyState state) {
   return state == ProxyState::kSendPeerWait || state == ProxyState::kSendWait || state == ProxyState::kRecvWait;
 }

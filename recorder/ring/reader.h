@@ -26,7 +26,7 @@ bool LooksLikeRing(const void* data, uint64_t size);
 // set (what, offset) if not even the header is usable. Skips later damage and lists it in out->problems. Thread-safe.
 bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* error);
 
-// Opens with O_NOFOLLOW | O_CLOEXEC and reads. Accepts only regular files.
+// Like ReadRing, for a path, which *error then names. Follows no link, and accepts only regular files.
 bool ReadRingFile(const std::string& path, const ReadOptions& options, Snapshot* out, std::string* error);
 
 }  // namespace lockstep::ring

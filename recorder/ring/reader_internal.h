@@ -27,10 +27,11 @@ class File {
   uint64_t size_;
 };
 
-// Converts ticks to CLOCK_MONOTONIC nanoseconds with a straight line.
+// Converts ticks to CLOCK_MONOTONIC nanoseconds, at one constant rate.
 class Clock {
  public:
-  // Uses the header's triples, or this process's own fresh pair on the same boot.
+  // Computes the rate from the header's first triple and the newest known instant: on the same boot, this process's own
+  // reading of both clocks; otherwise the header's newest triple.
   void Calibrate(const Header& header, bool same_boot);
   int64_t ToNs(uint64_t ticks) const;  // returns 0 for 0 and for impossible times
   int64_t RealOffset() const { return real_offset_; }
@@ -64,7 +65,7 @@ struct Reading {
   Header header;
   Clock clock;
   Table comms, peers, threads, rings, overflow, streams, marks;
-  // Creation times of the communicators. Older records belong to an earlier communicator of the table entry.
+  // Creation times of the communicators. A record with an earlier time belongs to the entry's previous communicator.
   std::vector<uint64_t> comm_created;
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
@@ -80,8 +81,8 @@ struct Reading {
   void Problem(const std::string& text);
 };
 
-// Elements [0, count) of a table as consecutive T. A larger stride is cut, a smaller one filled with zeros. Returns
-// fewer if the file ends.
+// Returns the first `count` elements of a table; fewer if the file ends. Larger elements are truncated to T, smaller
+// ones are padded with zeros.
 template <typename T>
 std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t count) {
   std::vector<T> result;
@@ -120,7 +121,7 @@ void ForEachOf(const Reading& reading, const Table& table, Function function) {
   }
 }
 
-// At most `size` characters up to the first zero. Replaces ASCII control characters with '?'.
+// Returns at most `size` characters up to the first zero, with '?' in place of ASCII control characters.
 std::string Text(const char* from, size_t size);
 
 // Restores a counter from its `low` bits: the largest value up to `now` with these bits.
@@ -132,8 +133,8 @@ void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells);
 void ReadGraphs(Reading* reading);
 // Returns the number of operations of the launch that begins in this slot; 0 if none begins there.
 uint64_t ReplayedOps(const Reading& reading, const OpSlot& slot);
-// Adds the launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Returns its
-// number of slots.
+// Adds the launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Returns the number
+// of slots that it occupies.
 size_t AddReplay(Reading* reading, std::span<const OpSlot* const> slots, uint32_t thread, uint64_t thread_ops,
                  bool one_by_one);
 // Adds times to the operations that ReadOps and ReadComms found.

@@ -8,7 +8,7 @@
 namespace lockstep::ring::internal {
 namespace {
 
-// Tickets that may have been issued between the read of the streams and the read of the rings.
+// Maximum number of tickets issued between the read of the streams and the read of the rings.
 constexpr uint64_t kIssuedSince = 4096;
 // Limits for a digest: records of a thread, and individual operations of graph launches.
 constexpr uint64_t kNewestRecords = 512, kNewestReplayed = 512;
@@ -101,7 +101,7 @@ void SpreadCallers(std::vector<OpSnapshot>* ops, size_t from) {
   }
 }
 
-// Reads the slot at `at` again until two reads are equal.
+// Reads the slot at `at` again, at most kTries times, until two reads are equal.
 void SettleSlot(const Reading& reading, uint64_t at, OpSlot* slot) {
   constexpr int kTries = 8;
   for (int i = 0; i < kTries; ++i) {

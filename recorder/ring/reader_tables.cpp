@@ -31,8 +31,8 @@ bool SameIdentity(const CommEntry& a, const CommEntry& b) {
 
 constexpr size_t kProgressBytes = offsetof(CommEntry, launched_seq) - offsetof(CommEntry, issued_seq);
 
-// Reads until the identity is equal in two reads and the progress is complete and equal in two reads. What a dying
-// writer left incomplete stays incomplete.
+// Reads the entry again until two reads agree on the identity and on complete progress. Gives up after a few tries,
+// because a writer that died may have left the entry incomplete.
 void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* before) {
   constexpr int kTries = 8;
   bool identity = SameIdentity(*before, *entry);
@@ -60,8 +60,8 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
 }
 
 // `after` is a later copy of the same operations, which are at `offset` in the file. An operation with an unchanged
-// guard was not touched while `ops` was read. An operation whose call returned meanwhile is read again until two reads
-// agree.
+// guard was not replaced while `ops` was read. An operation whose call returned meanwhile is read again until two reads
+// agree; if they never do, it is omitted.
 void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, const RecentOp* after, uint32_t size,
                uint64_t written, uint64_t offset) {
   constexpr int kTries = 8;

@@ -145,8 +145,8 @@ struct OpSnapshot {
   uint64_t caller = 0;
   uint32_t caller_object = 0;  // hash of the object's build id (or path); 0 if unknown
   uint64_t send_address = 0, recv_address = 0;
-  // When the GPU started and completed the operation, if that was measured. Both are late by the same time, at most the
-  // uncertainty; their difference is exact if events measured them.
+  // When the GPU started and completed the operation, if that was measured. Both are late by the same amount, at most
+  // the uncertainty; their difference is exact if events measured them.
   int64_t started_ns = 0, completed_ns = 0;
   int64_t time_uncertainty_ns = 0;
 };
@@ -162,7 +162,7 @@ struct ThreadSnapshot {
   uint32_t group_depth = 0;
   int64_t group_since_ns = 0;
   CallKind wait = CallKind::kNone;    // CUDA wait that the CPU thread is inside now
-  uint32_t wait_stream = UINT32_MAX;  // UINT32_MAX if the wait is not for one stream (but a device), or unknown
+  uint32_t wait_stream = UINT32_MAX;  // UINT32_MAX if unknown, or if the wait is for a whole device
   uint64_t wait_ticket = 0;           // last ticket issued on that stream when the wait began
   int64_t wait_since_ns = 0;
   bool waits_elsewhere = false;  // the thread is in a CUDA wait that is for another rank's device (set by the loader)
@@ -178,8 +178,8 @@ struct StreamSnapshot {
   int32_t device = -1;
   bool marked = false;                              // GPU progress markers are written for this stream
   uint64_t issued = 0, started = 0, completed = 0;  // tickets; `started` is known only with full marks
-  // How many of `started` and `completed` were reached after the process died. Only an observer of the death knows
-  // this; the file does not show it.
+  // How many tickets in `started` and `completed` were reached after the process died. Only an observer of the death
+  // knows this; the file does not show it.
   uint64_t late_started = 0, late_completed = 0;
   int32_t first_error = 0;  // CUresult or hipError_t of the first GPU error; 0 if none
   // The last ticket whose completion marker the driver accepted. Nothing is known about later tickets, not even that

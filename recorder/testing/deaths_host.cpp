@@ -148,7 +148,7 @@ int Stepped(const std::string& what, const std::string& way, int rounds) {
   return 0;
 }
 
-// Signals of a timer at a high rate, whose handler calls NCCL too.
+// A timer sends signals at a high rate. Their handler calls NCCL too.
 int Storm() {
   g_comm = Make();
   g_other = Make();
@@ -257,7 +257,7 @@ std::string RingBytes() {
   return all;
 }
 
-// Forked data loaders that misuse what they inherited and exit in several ways.
+// Forks data loaders, which misuse what they inherited and exit in several ways.
 int Loaders() {
   void* comm = Make();
   for (int i = 0; i < 10; ++i) Reduce(comm);

@@ -89,7 +89,7 @@ void Reduce(ncclComm_t comm, cudaStream_t stream) {
   CHECK(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, comm, stream));
 }
 
-// Groups over two streams and two communicators. One stream is blocked.
+// Issues groups over two streams and two communicators. One stream is blocked.
 int Groups() {
   ncclComm_t a = Alone(0), b = Alone(0);
   cudaStream_t open, closed;
@@ -140,7 +140,7 @@ int NeverEnds() {
   _exit(0);
 }
 
-// A stream that never reaches its queued work.
+// A stream never reaches its queued work.
 int NeverReaches() {
   ncclComm_t comm = Alone(0);
   cudaStream_t stream;
@@ -154,7 +154,7 @@ int NeverReaches() {
   _exit(0);
 }
 
-// An error that ends the context while an operation is queued behind it.
+// A GPU error ends the context while operations are queued behind it.
 int Sticky() {
   ncclComm_t comm = Alone(0);
   cudaStream_t stream;
@@ -258,7 +258,7 @@ int Reused() {
   return 0;
 }
 
-// More operations in progress than there are events.
+// Queues more operations than there are events.
 int Many() {
   ncclComm_t comm = Alone(0);
   cudaStream_t stream;

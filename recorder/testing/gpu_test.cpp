@@ -194,8 +194,8 @@ TEST_F(GpuTest, WithOneConnectionNothingIsDelayedUnlessWritesAreRequested) {
   }
 }
 
-// A group has one marker for each stream: the start before the outermost end, and the completion after it. Other
-// work in between does not matter.
+// A group has one pair of markers for each stream. The start is written before the outermost group end and the
+// completion after it; other work in between does not matter.
 TEST_F(GpuTest, AGroupHasOneMarkerForEachStream) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
@@ -447,7 +447,7 @@ TEST_F(GpuTest, ANonblockingCommunicatorsMarkerWaitsUntilItsWorkIsQueued) {
   }
 }
 
-// The marker would become part of the graph.
+// A marker that is written during a capture would become part of the graph.
 TEST_F(GpuTest, ANonblockingCommunicatorsMarkerStaysOutOfACapture) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);

@@ -120,7 +120,8 @@ int Replays() {
   return 0;
 }
 
-// Clones, updates, children and launches under capture keep the captured operations. A failed launch does not count.
+// Launches a graph also as a clone, an update, a child graph and from a capture. All of these keep the captured
+// operations. A failed launch does not count.
 int Kin() {
   const Rank rank = Start();
   cudaGraph_t graph = Capture(rank), clone = nullptr, outer = nullptr, again = nullptr, second = nullptr;

@@ -142,7 +142,7 @@ void AwaitSuccess(ncclComm_t comm) {
   CHECK(state);
 }
 
-// A non-blocking communicator with one rank, a child whose handle comes late, and a split without a color.
+// Uses a non-blocking communicator with one rank, a child whose handle comes late, and a split without a color.
 int Nonblocking() {
   cudaStream_t stream;
   float* buffer;
@@ -209,7 +209,7 @@ int Fork(bool parent_first) {
   return 0;
 }
 
-// Results and errno of valid and invalid calls, to be compared with a run without the recorder.
+// Prints results and errno of valid and invalid calls, to be compared with a run without the recorder.
 int Results() {
   errno = 77;
   auto say = [](const char* what, int result) { std::printf("%s %d errno %d\n", what, result, errno); };
@@ -249,7 +249,7 @@ int Results() {
   return 0;
 }
 
-// A non-blocking communicator in groups.
+// Uses a non-blocking communicator in groups.
 int NonblockingGroup() {
   cudaStream_t stream;
   float* buffer;
@@ -301,7 +301,7 @@ int DefaultStreams() {
   return 0;
 }
 
-// Many operations on one stream, some of them in groups, with events and waits of another stream.
+// Issues many operations on one stream, some of them in groups, with events and waits of another stream.
 int Long(int rounds) {
   cudaStream_t stream, other;
   float* buffer;

@@ -142,7 +142,7 @@ int Misuse() {
   return 0;
 }
 
-// More of everything than the tables can contain.
+// Uses more of everything than the tables can contain.
 int Many() {
   std::vector<void*> comms;
   for (int i = 0; i < 1000; ++i) comms.push_back(Make(i, 1000));
@@ -215,7 +215,7 @@ int Hooked() {
 
 }  // namespace
 
-// Can stop the clock, like libfaketime.
+// Returns a clock that does not advance while g_clock_stopped is set, like libfaketime.
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   if (!g_clock_stopped) return static_cast<int>(syscall(SYS_clock_gettime, clock, now));
   *now = {1'600'000'000, 0};

@@ -123,7 +123,7 @@ TEST_F(HostileTest, RefusedSystemCallsAreHarmless) {
     ExpectSame(Program("deny", std::to_string(number) + " " + Program("misuse")));
   }
   std::filesystem::remove_all(rings_);
-  // Late handles of children are still found.
+  // Handles of children, which NCCL stores late, are still found.
   ExpectSame(Program("deny", std::to_string(SYS_process_vm_readv) + kinds));
   const std::vector<Snapshot> rings = Rings();
   ASSERT_THAT(rings, SizeIs(1));

@@ -77,7 +77,7 @@ int Children() {
   return 0;
 }
 
-// The states of a communicator, on one rank.
+// Uses a communicator with one rank in each of its states.
 int States() {
   std::vector<Device> devices = InitAll(1);
   const Device& d = devices[0];
@@ -135,7 +135,8 @@ int States() {
   return 0;
 }
 
-// The recorder has no background thread, so later calls must show that NCCL's thread has finished.
+// Uses a non-blocking communicator. The recorder has no background thread, so it learns from later calls that NCCL's
+// thread has finished.
 int Nonblocking() {
   std::vector<Device> devices = Devices(1);
   Device& d = devices[0];

@@ -204,7 +204,7 @@ int Probe(char** paths, int count) {
   return 0;
 }
 
-// Lookups, opening and closing from many threads at once.
+// Looks up functions, and opens and closes libraries, in many threads at once.
 int Race(char** paths) {
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;

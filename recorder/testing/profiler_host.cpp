@@ -55,7 +55,7 @@ struct Job {
   }
 };
 
-// Large operations one after another.
+// Runs large operations one after another.
 int Network() {
   Job job;
   job.Make();
@@ -113,7 +113,7 @@ int Replay() {
   return 0;
 }
 
-// A group that is never ended.
+// Leaves a group open.
 int OpenGroup() {
   Job job;
   job.Make();

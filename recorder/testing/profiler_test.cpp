@@ -88,7 +88,7 @@ OpKey KeyOf(const OpSnapshot& op) {
   return {op.comm, op.kind, op.seq, ring::IsPointToPoint(op.kind) ? op.root_or_peer : -1};
 }
 
-// Every kernel belongs to one recorded operation.
+// Expects that every kernel belongs to exactly one recorded operation.
 void ExpectEachKernelHasItsRecord(const Snapshot& ring) {
   std::multiset<OpKey> records;
   for (const OpSnapshot& op : ring.ops) records.insert(KeyOf(op));
@@ -428,7 +428,7 @@ TEST_F(ProfilerTest, AUsersStaticPluginIsNotHidden) {
   EXPECT_THAT(Rings(), IsEmpty());
 }
 
-// Any values that NCCL might pass.
+// Calls the plugin with arbitrary values, as a faulty NCCL might.
 
 [[noreturn]] void FeedNonsense(const std::string& rings) {
   using namespace recorder::profiler;

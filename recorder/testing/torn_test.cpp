@@ -252,7 +252,7 @@ class TornTest : public ::testing::Test {
     return snapshot;
   }
 
-  // For this long, writers write and are stopped and continued, while a reader reads.
+  // Lets the writers write for this time. Stops and continues them again and again, while a reader reads.
   void Run(double seconds) {
     for (Writer& writer : g_writers) {
       const auto start = [](void* at) -> void* {

@@ -27,7 +27,7 @@ struct PageCall {
 class CallSource {
  public:
   virtual ~CallSource() = default;
-  // Sets the rank's calls that are on a communicator, oldest first.
+  // Sets *calls to the rank's calls on communicators, oldest first.
   void Get(size_t rank, std::vector<PageCall>* calls) const;
 
  private:

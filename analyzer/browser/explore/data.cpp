@@ -586,7 +586,7 @@ class Fitting {
     fewest_ = std::min(kFewestCalls, most);
   }
 
-  // Each rank's newest calls, reduced to `share` of the usual number.
+  // Returns the data with each rank's newest calls: `share` of the usual number.
   std::string NewestCalls(double share) const {
     const size_t most = std::max<size_t>(1, static_cast<size_t>(static_cast<double>(usual_) * share));
     return Make([&](int32_t) { return most; }, grids_,

@@ -28,7 +28,7 @@ std::string Policy(absl::string_view more) {
                       CspHash(ExploreStyle()), more, "; base-uri 'none'; form-action 'none'");
 }
 
-// The page before its data; BehindData has the rest.
+// Returns the page up to its data; BehindData returns the rest.
 std::string BeforeData(const std::string& policy) {
   std::string page = absl::StrCat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

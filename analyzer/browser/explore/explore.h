@@ -37,7 +37,7 @@ std::string ExploreCalls(const Bundle& bundle, const ViewFacts& facts, const Cal
 // Returns whether this version could have written the page. Of its data, checks only that it contains no markup.
 bool IsExplorePage(std::string_view page);
 
-// ExploreHtml for the contents of an incident folder. Takes about as long as the analysis.
+// Like ExploreHtml, for the contents of an incident folder. Takes about as long as the analysis.
 std::string ExplorePage(const Bundle& bundle, const Verdict& verdict, const MergedStacks& stacks);
 
 // Returns the page's data as JSON without '<'.

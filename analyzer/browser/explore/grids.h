@@ -37,7 +37,7 @@ struct PageGrid {
 // The peers made the call and the rank did not, but the first finding does not name the rank.
 inline constexpr uint8_t kBehind = static_cast<uint8_t>(ViewState::kCount);
 
-// First the grid of all calls in program order, then one grid for each lane.
+// Returns first the grid of all calls in program order, then one grid for each lane.
 std::vector<PageGrid> MakeGrids(const Bundle& bundle, const ViewFacts& facts, const Lanes& lanes,
                                 const CallSource& calls);
 

@@ -70,7 +70,7 @@ std::string StateChip(const std::string& state) {
   return Chip(state, state == "moving" ? " ok" : state == "hung" ? "" : " warn");
 }
 
-// Everything before a page's heading.
+// Returns everything before a page's heading.
 std::string PageHead(const char* title, const char* more) {
   return absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n", more,
                       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>", title,

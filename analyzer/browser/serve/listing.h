@@ -27,7 +27,8 @@ struct Listed {
   bool gathering = false;
 };
 
-// Opens a file of the incident, but never follows links. Errors do not reveal the folder.
+// Opens a file in the incident's folder. Follows no link, except one to a folder that the command line names. Errors do
+// not reveal the folder.
 absl::StatusOr<UniqueFd> OpenFileOf(const Listed& incident, const char* name);
 // Reads a regular file of the incident in the same way.
 absl::StatusOr<std::string> ReadFileOf(const Listed& incident, const char* name, size_t limit);
@@ -47,13 +48,13 @@ class Listing {
   // Returns NotFound if a folder cannot be opened.
   absl::Status Check() const;
 
-  // Newest first.
+  // Returns all incidents, newest first, at most kMostListed.
   std::vector<Listed> All();
   // Returns NotFound if no incident has this id.
   absl::StatusOr<Listed> Find(std::string_view id);
 
  private:
-  // The most recently written incidents, at most kMostListed; `at_ns` is the time of writing.
+  // Returns the most recently written incidents, at most kMostListed; `at_ns` is the time of writing.
   std::vector<Listed> Folders() const;
   void Fill(Listed* incident);
 

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kMostOutput = 32 << 20, kMostJobs = 1000, kMostRanks = 64;
 constexpr int64_t kAgain = kSecond, kLimit = 5 * kSecond;
 
-// "ranks 3, 7"; empty if the set is empty.
+// Returns "ranks 3, 7"; empty if the set is empty.
 std::string RanksOf(const RankSet& set) {
   const std::vector<int32_t> ranks = Ranks::FromOrNone(set).List(kMostRanks);
   return ranks.empty() ? "" : RanksText(ranks);
@@ -56,7 +56,7 @@ LiveJob JobOf(const JobStatus& status) {
   return job;
 }
 
-// Hung jobs first, then late ones, then those that are moving or have ended.
+// Returns the sort key of a job: hung jobs first, then late ones, moving ones, and all others.
 int Trouble(const std::string& state) { return state == "hung" ? 0 : state == "late" ? 1 : state == "moving" ? 2 : 3; }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace lockstep::serve {
 
-// 192 random bits as 32 characters that are safe in a URL; empty if the system provides no random bytes.
+// Returns 192 random bits as 32 characters that are safe in a URL; empty if the system provides no random bytes.
 std::string MakeToken();
 
 // The file has a line "NAME HASH" for each reader. Changes take effect at the next request. Thread-safe.
@@ -21,7 +21,7 @@ class Readers {
 
   // Adds a line, and creates the file if it does not exist. Returns the new key, which is stored nowhere.
   static absl::StatusOr<std::string> Add(const std::string& path, const std::string& name);
-  // An error if the file cannot be used or has no readers.
+  // Returns an error if the file cannot be used or has no readers.
   absl::Status Check();
   // Returns whether a request with this header field may read: "Basic" with any name and a key as password, or "Bearer
   // KEY". Wrong keys are not counted: random keys cannot be guessed, and one reader's mistakes must not lock out

@@ -120,7 +120,7 @@ TEST(ServeHttp, LargeAnswersAreCompressedForBrowsersThatAcceptIt) {
 
 class ServeTest : public support::FolderTest {
  protected:
-  // An incident with a verdict but no data.
+  // Writes an incident with a verdict but no data, and returns its folder.
   std::string Put(const std::string& name, int64_t at_s, const std::string& job, const std::string& host) {
     const std::string folder = folder_ + "/all/" + name;
     fs::create_directories(folder);

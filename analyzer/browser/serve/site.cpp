@@ -37,8 +37,8 @@ constexpr const char* kHtml = "text/html; charset=utf-8";
 constexpr const char* kReportPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; sandbox";
 
-// Accepts only names of this machine. Otherwise a page of another site whose name resolves to this machine could read
-// the responses.
+// Returns whether the Host field contains a loopback name or address. Otherwise a page of another site whose name
+// resolves to this machine could read the responses.
 bool OwnHost(std::string_view host) {
   const bool six = host.substr(0, 6) == "[::1]:" || host == "[::1]";
   if (six) host.remove_prefix(5);
@@ -50,7 +50,7 @@ bool OwnHost(std::string_view host) {
   return address && address->loopback;
 }
 
-// Reads "17,4,900": row indexes of ranks.
+// Reads "17,4,900": row indexes of ranks. Returns false if the text is invalid or lists too many.
 bool ParseRows(std::string_view query, size_t ranks, std::vector<size_t>* rows) {
   while (!query.empty() && rows->size() < kMostAskedRows) {
     const size_t comma = std::min(query.find(','), query.size());

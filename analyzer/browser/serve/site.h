@@ -54,10 +54,10 @@ class Site {
 
   // Serves /TOKEN/, /TOKEN/live, and in /TOKEN/ID/ explore.html, report.html, verdict.json and the files that a large
   // job's page requests: grids.json, calls.json. Serves nothing without the token or a reader's key. With a token,
-  // the Host field must also be one of this machine's own names.
+  // the Host field must also be a loopback name or address.
   Response Answer(const Request& request);
 
-  // What to compare the incidents' speeds with. Call it before the first request.
+  // Sets what the incidents' speeds are compared with. Call it before the first request.
   void SetRoofline(Roofline roofline) { roofline_ = std::move(roofline); }
 
   Listing& listing() { return listing_; }

@@ -15,7 +15,7 @@ namespace lockstep::serve {
 // A server's certificate and key. Its streams use write(), so the program must ignore SIGPIPE. Thread-safe.
 class Tls {
  public:
-  // Both are PEM. The certificate file also contains the intermediate certificates. The key must be unencrypted,
+  // Reads two PEM files. The certificate file also contains the intermediate certificates. The key must be unencrypted,
   // belong to this user or root, and be unreadable for everyone else.
   static absl::StatusOr<std::unique_ptr<Tls>> Load(const std::string& certificate, const std::string& key);
   ~Tls();

@@ -31,10 +31,10 @@ class IncidentList {
     std::string name, path;
     int64_t changed_ns = 0;
   };
-  // Newest first, at most 1,000.
+  // Returns the incidents, newest first, at most 1,000.
   std::vector<Listed> List() const;
-  // `name` is a name from the list; if it is empty, the newest incident. The incident stays loaded until it changes or
-  // another one is requested.
+  // Loads the incident with this name; with an empty name, the newest. It stays loaded until it changes or another one
+  // is requested.
   absl::StatusOr<const OpenedIncident*> Open(const std::string& name);
 
  private:

@@ -52,7 +52,8 @@ int64_t NumberOf(const Json& arguments, const char* name, int64_t otherwise) {
 
 class AskedRanks {
  public:
-  // Without the argument, takes the ranks that findings name; every rank if there are none, or with `all`.
+  // Returns the requested ranks; without a request, those that findings name, or every rank if there are none or `all`
+  // is set.
   static absl::StatusOr<AskedRanks> Of(const Json& arguments, const Verdict& verdict, bool all) {
     AskedRanks asked;
     const std::string text = TextOf(arguments, "ranks");

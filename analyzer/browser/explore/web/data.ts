@@ -79,7 +79,7 @@ export class Incident {
   get rows(): number { return this.ranks.rank.length; }
   get served(): boolean { return this.file.grids === null; } // the server has the data that is not on the page
 
-  // Calls of these rows, in order.
+  // Adds the calls of these rows, in this order.
   private addCalls(file: CallFile, rows: number[]): void {
     let at = this.seq.length;
     new Uint32Array(bytes(file.ofRank)).forEach((count, i) => {
@@ -126,7 +126,7 @@ export class Incident {
     this.asking = false;
   }
 
-  // Keeps the newest half of the calls. Rows that are in sight are requested again if necessary.
+  // Drops the calls of the rows that were requested first. Rows in sight are requested again if necessary.
   private forget(): void {
     const least = this.seq.length - MOST_CALLS / 2;
     let cut = this.seq.length;
@@ -155,8 +155,8 @@ export class Incident {
 
   private grids: Grid[] | null = null;
   private gridsAsked = false;
-  // The grid of a lane; -1: every call in program order. Null: still requested from the server, or too large for the
-  // page.
+  // Returns the grid of a lane; for lane -1, of every call in program order. Null if it has not yet arrived from the
+  // server, or is too large for the page.
   grid(lane: number): Grid | null {
     if (!this.grids) {
       if (this.file.grids) this.decodeGrids(this.file.grids);

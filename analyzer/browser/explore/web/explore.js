@@ -159,7 +159,7 @@
       return this.file.grids === null;
     }
     // the server has the data that is not on the page
-    // Calls of these rows, in order.
+    // Adds the calls of these rows, in this order.
     addCalls(file, rows) {
       let at = this.seq.length;
       new Uint32Array(bytes(file.ofRank)).forEach((count2, i) => {
@@ -201,7 +201,7 @@
       }
       this.asking = false;
     }
-    // Keeps the newest half of the calls. Rows that are in sight are requested again if necessary.
+    // Drops the calls of the rows that were requested first. Rows in sight are requested again if necessary.
     forget() {
       const least = this.seq.length - MOST_CALLS / 2;
       let cut = this.seq.length;
@@ -236,8 +236,8 @@
       this.changed();
       return null;
     }
-    // The grid of a lane; -1: every call in program order. Null: still requested from the server, or too large for the
-    // page.
+    // Returns the grid of a lane; for lane -1, of every call in program order. Null if it has not yet arrived from the
+    // server, or is too large for the page.
     grid(lane) {
       if (!this.grids) {
         if (this.file.grids)
