@@ -237,8 +237,8 @@ class Held {
   }
 
   // A program's counts only grow, so any two positions in it have an order, and the records show the positions between.
-  // A rank whose counts match no position of another program of the same role runs a different program. If several
-  // ranks differ, the rank with the most contradictions is the culprit.
+  // A rank whose counts match no position of another program of the same role runs a different program. Returns whether
+  // the culprit's counts contradict at least two ranks of its role, and more than half of them.
   bool OddAmongSiblings(int32_t culprit) {
     const std::vector<int32_t> siblings = Siblings(culprit);
     const Counts mine = CountsOf(culprit).front();

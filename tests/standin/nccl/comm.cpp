@@ -40,8 +40,8 @@ int DebugLevel() {
 
 }  // namespace
 
-// Reuses the most recently freed handle first. So a destroyed communicator's handle returns at once, as it often does
-// with malloc.
+// Reuses the most recently freed memory first. So the next communicator gets the handle of the one just destroyed, as
+// often with malloc.
 template <class T>
 struct LastFreedFirst {
   using value_type = T;

@@ -91,7 +91,7 @@ class Segment {
   unsigned char* mail(int from, int to, uint32_t slot) const {
     return mail_ + (Pair(from, to) * 2 + slot) * mail_bytes_;
   }
-  // The size of a mailbox slot. A send of up to two slots ends before its receive begins.
+  // The size of a mailbox slot. A send of up to two slots does not wait for its receive.
   size_t mail_bytes() const { return mail_bytes_; }
 
  private:
