@@ -83,9 +83,9 @@ class Held {
     return std::any_of(view.ops.begin(), view.ops.end(), [&](const OpView& op) { return op.slot == slot && fits(op); });
   }
 
-  // Returns whether the call and its references are still recorded. References are the same sequence number at two
-  // other members (one if there are only two; the peer for a send), or the call at that position of a rank with the
-  // same role.
+  // Returns whether the call and its references are still recorded. The references of a collective are the same
+  // sequence number at two other members, or at one if there are only two. A send or receive needs a reference only in
+  // scenario 25: the call at that position of a rank with the same role.
   bool CallIsHeld(int32_t culprit, uint32_t at) {
     const Instr& in = (*job_.programs[static_cast<size_t>(culprit)])[at];
     const OpView* mine = nullptr;
@@ -183,8 +183,8 @@ class Held {
     return true;
   }
 
-  // Returns whether the rolling argument hash differs at a sequence number that two others also reached and on which
-  // they agree.
+  // Returns whether the rolling argument hash differs at a sequence number at which all recorded hashes of others agree.
+  // Two others must have recorded one, or one if there are only two members.
   bool HashDiffers(int32_t culprit, const CommView& c) {
     auto at = [](const CommView& view) {
       std::map<int64_t, uint64_t> known{{view.issued, view.hash}};

@@ -471,7 +471,8 @@ void TimelinePane::DrawTransfer(QPainter* painter, const Frame& frame, int recor
   }
 }
 
-// Draws lines from the last arrival of the selected collective to all members that it released.
+// Marks and connects the arrivals of the shown ranks at the selected collective. If all of them arrived, also draws
+// arrows from the last arrival to the ranks that it released.
 void TimelinePane::DrawRelease(QPainter* painter, const Frame& frame, int64_t* budget) {
   const Selection& s = navigator_->selection();
   const QColor color = frame.theme.link;

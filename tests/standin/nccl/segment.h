@@ -115,7 +115,7 @@ class Segment {
   std::vector<Buffer> transport_;
 };
 
-// Returns whether the process in `block` exists and is not a zombie.
+// Returns whether the process in `block` exists and is not a zombie. True for a rank that has not joined yet.
 bool Alive(const RankBlock& block);
 
 }  // namespace standin
