@@ -183,8 +183,8 @@ class Held {
     return true;
   }
 
-  // Returns whether the rolling argument hash differs at a sequence number at which all recorded hashes of others agree.
-  // Two others must have recorded one, or one if there are only two members.
+  // Returns whether the rolling argument hash differs at a sequence number where the hashes of all others agree. Two
+  // others must have a hash there, or one if there are only two members.
   bool HashDiffers(int32_t culprit, const CommView& c) {
     auto at = [](const CommView& view) {
       std::map<int64_t, uint64_t> known{{view.issued, view.hash}};
