@@ -77,8 +77,7 @@ void CompareWindow::Follow(int leader) {
   MainWindow* from = side(leader);
   MainWindow* to = side(1 - leader);
   if (following_ || !linked_->isChecked() || from->document() == nullptr || to->document() == nullptr) return;
-  // Waits until both halves have settled: a half with a new document has no position yet, and none must be copied from
-  // it.
+  // Copies nothing until both halves have settled, because a half with a new document has no position yet.
   if (!from->Settled() || !to->Settled()) return;
   following_ = true;
   const Place& was = to->navigator()->place();
@@ -98,7 +97,7 @@ void CompareWindow::Follow(int leader) {
     to->navigator()->Scroll(std::move(place));
   else
     to->navigator()->Go(std::move(place));
-  // If everything is visible, no position can be followed, so the selection is scrolled into view.
+  // If the pictures show everything, there is no scrolling to copy, so the selection is scrolled into view.
   const Place& now = to->navigator()->place();
   if (moved && now.matrix == Viewport() && now.timeline == Viewport()) {
     if (auto* view = qobject_cast<View*>(to->tabs()->currentWidget())) view->CentreOnSelection();

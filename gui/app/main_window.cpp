@@ -300,7 +300,7 @@ LivePane* MainWindow::Follow(const QString& programs, const QString& endpoint) {
   pane->show();
   pane->raise();
   connect(live, &LivePane::Incident, this, [this](const QString& path) { OpenNext(path); });
-  // If the user has opened another incident meanwhile, it stays.
+  // Does nothing if the user has opened another incident in the meantime.
   connect(live, &LivePane::Gathered, this, [this](const QString& path) {
     if ((loading_ ? opening_ : paths_) == QStringList(QDir::cleanPath(path))) OpenNext(path);
   });

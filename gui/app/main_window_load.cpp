@@ -168,7 +168,8 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   }
   place_wanted_ = document != nullptr && wanted_ != Place();
   if (!same) anomaly_ = mark_ = -1;
-  // The views lose their document first, because no view may use an old position with the new document.
+  // No view may use an old position with the new document. The first two views get the new document below; the others
+  // lose theirs now.
   navigator_.Reset();
   for (size_t i = 2; i < views_.size() && document != nullptr; ++i) views_[i]->SetDocument(nullptr);
   document_ = std::move(document);

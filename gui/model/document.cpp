@@ -137,7 +137,7 @@ IndexOp Document::OpAt(int row, int64_t record) const {
 
 int64_t Document::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const {
   if (row < 0 || row >= rank_count() || comm < 0 || seq < 0) return -1;
-  // Compares the stored membership and number, so no other column needs to be read.
+  // Compares membership and number first, so that kinds and peers are read only for the few operations that match.
   const auto memberships = MembershipsOf(row);
   size_t place = 0;
   while (place < memberships.size() && memberships[place].comm != static_cast<uint32_t>(comm)) ++place;

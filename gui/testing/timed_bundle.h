@@ -13,7 +13,7 @@ constexpr int64_t kTimedMs = 1'000'000;
 constexpr int64_t kTimedZero = 100'000 * kTimedMs;
 
 // `ranks` ranks, four per host. Each step of 10 ms has a Send from each even rank to the next rank on stream 1, and an
-// AllReduce of all ranks on stream 0. In the last step, `missing` makes no calls, and the others are in the AllReduce.
+// AllReduce of all ranks on stream 0. In the last step, rank `missing` makes no calls; the others are in the AllReduce.
 inline Bundle TimedBundle(int ranks, int steps, int missing) {
   Bundle bundle;
   for (const char* name : {"dp", "pp"}) {

@@ -20,8 +20,8 @@ inline void Announce(QWidget* widget, const QString& name, const QString& descri
 }
 
 // Shows one document at one navigator's position, and never calls another view. Created and used on the GUI thread.
-// Long work runs in a LatestJob or in the view's own pool (work_pool.h explains why not in Qt's). A queued call returns
-// the result, and checks that the document is still the same.
+// Long work runs in a LatestJob, never in Qt's global pool (work_pool.h explains why). A queued call returns the
+// result, and checks that the document is still the same.
 class View : public QWidget {
   Q_OBJECT
 

@@ -1,6 +1,7 @@
 // Measures what the recorder costs a CPU thread and prints Markdown tables: the CPU time of a ring write, and for each
 // GPU mode the time added to each call of an NCCL and CUDA that do nothing, and of the stand-ins if their folder is
-// given. Other tables show memory and the time of the first call. All numbers are medians.
+// given. Other tables show memory and the time of the first call. Times are medians, except the
+// elapsed time of the first call, which is a minimum.
 //   recorder_bench CALLS_PROGRAM LIBLOCKSTEP RING_FOLDER [STANDIN_FOLDER]
 #include <dirent.h>
 #include <fcntl.h>

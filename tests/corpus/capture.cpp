@@ -78,8 +78,7 @@ class Capturer {
     }
   }
 
-  // Lists streams in the order of their first use. The compute stream is first used when it first waits for a
-  // communicator's stream.
+  // Lists the used streams: those of the communicators, then the compute stream.
   void Streams() {
     bool used = false;
     for (const CommView& c : view_.comms) {

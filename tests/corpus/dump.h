@@ -20,7 +20,7 @@ struct DumpOptions {
   bool shuffle = false;         // shuffles records and files
   bool timing = false;          // Flight Recorder: start events are recorded
   bool frames = true;           // Flight Recorder: includes call stacks
-  bool gloo = false;            // Flight Recorder: a job on CPUs, whose operations only become retired
+  bool gloo = false;            // Flight Recorder: a job on CPUs; entries show an end only as `retired`
   bool known_stalled = false;   // an observer saw that nothing moves
   bool places = true;           // headers contain rack and switch
   bool processes = true;        // processes were observed from outside

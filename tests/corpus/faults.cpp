@@ -24,7 +24,7 @@ int32_t FaultMaker::PickRank(const std::function<bool(int32_t)>& fits) {
   if (variant == "lastrank" && (!fits || fits(job_.ranks - 1))) return job_.ranks - 1;
   const int64_t range = variant == "firstfile" ? std::min(job_.gpus_per_host, job_.ranks) : job_.ranks;
   for (int attempt = 0; attempt < 400; ++attempt) {
-    // Prefers a rank of the first file, if any rank there fits.
+    // The variant firstfile tries the ranks of the first file first.
     const auto rank = static_cast<int32_t>(random_.Below(attempt < 200 ? range : job_.ranks));
     if (!fits || fits(rank)) return rank;
   }
@@ -157,7 +157,8 @@ bool FaultMaker::Stall(int32_t rank, size_t at, ProcessFacts facts) {
   return true;
 }
 
-// Chooses a collective of the fault's step on any of the rank's communicators.
+// Chooses a collective of the fault's step on any of the rank's communicators. Returns its program index; SIZE_MAX if
+// none fits.
 size_t FaultMaker::AnyCall(int32_t rank, Slot* slot, const std::function<bool(const Instr&)>& fits) {
   std::vector<Slot> slots;
   for (uint8_t s = 0; s < kSlots; ++s) {

@@ -83,9 +83,9 @@ class Held {
     return std::any_of(view.ops.begin(), view.ops.end(), [&](const OpView& op) { return op.slot == slot && fits(op); });
   }
 
-  // Returns whether the call and its references are still recorded. References are the same sequence number at two
-  // other members (one if there are only two; the peer for a send), or the call at that position of a rank with the
-  // same role.
+  // Returns whether the call and its references are still recorded. The references of a collective are the same
+  // sequence number at two other members, or at one if there are only two. A send or receive needs a reference only in
+  // scenario 25: the call at that position of a rank with the same role.
   bool CallIsHeld(int32_t culprit, uint32_t at) {
     const Instr& in = (*job_.programs[static_cast<size_t>(culprit)])[at];
     const OpView* mine = nullptr;
@@ -183,8 +183,8 @@ class Held {
     return true;
   }
 
-  // Returns whether the rolling argument hash differs at a sequence number that two others also reached and on which
-  // they agree.
+  // Returns whether the rolling argument hash differs at a sequence number where the hashes of all others agree. Two
+  // others must have a hash there, or one if there are only two members.
   bool HashDiffers(int32_t culprit, const CommView& c) {
     auto at = [](const CommView& view) {
       std::map<int64_t, uint64_t> known{{view.issued, view.hash}};
@@ -237,8 +237,8 @@ class Held {
   }
 
   // A program's counts only grow, so any two positions in it have an order, and the records show the positions between.
-  // A rank whose counts match no position of another program of the same role runs a different program. If several
-  // ranks differ, the rank with the most contradictions is the culprit.
+  // A rank whose counts match no position of another program of the same role runs a different program. Returns whether
+  // the culprit's counts contradict at least two ranks of its role, and more than half of them.
   bool OddAmongSiblings(int32_t culprit) {
     const std::vector<int32_t> siblings = Siblings(culprit);
     const Counts mine = CountsOf(culprit).front();

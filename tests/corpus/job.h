@@ -157,8 +157,8 @@ struct Job {
   void NameComms();
 };
 
-// "tp2-cp1-pp2-dp2-ep1-vpp1", "fsdp", "hsdp64", "ddp" or "graph"; empty or "auto": the seed chooses. On false, `error`
-// has the reason.
+// "tp2-cp1-pp2-dp2-ep1-vpp1", "fsdp", "hsdp64" or "ddp". For "3d" (also "auto" or empty), "moe", "cp", "interleaved"
+// and "graph", the seed chooses the sizes. On false, `error` has the reason.
 bool MakeLayout(const std::string& text, int32_t ranks, uint64_t seed, Layout* layout, std::string* error);
 // Creates machine, communicators and programs of `steps` steps.
 Job MakeJob(const Layout& layout, int32_t ranks, int32_t steps, uint64_t seed);

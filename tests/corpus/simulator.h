@@ -113,7 +113,7 @@ struct RankRun {
   std::array<Progress, kSlots> progress;
   std::vector<PeerProgress> peers;
   std::array<StreamRun, kStreams> streams;
-  std::array<uint32_t, kSlots> joined_at{};     // 1 + program index of that wait; 0: none
+  std::array<uint32_t, kSlots> joined_at{};     // 1 + program index of the wait in `joined`; 0: none
   std::array<uint32_t, kSlots> joined{};        // ticket of the slot's stream that the compute stream last waited for
   std::array<uint32_t, kSlots> joined_after{};  // tickets of the compute stream issued before the wait
   std::vector<Launch> launches;                 // launches of the graph

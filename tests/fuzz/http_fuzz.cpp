@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (refused != 0 && refused != 400 && refused != 405 && refused != 431 && refused != 505) std::abort();
   if (refused != 0) return 0;
   ++lockstep::fuzz_accepted;
-  // An accepted path begins with a slash and has no control character.
+  // An accepted path begins with a slash. Path and query contain only printable ASCII characters and no spaces.
   if (request.path.empty() || request.path[0] != '/' || size > kMostHeadBytes) std::abort();
   for (const char c : request.path + request.query) {
     if (c <= ' ' || c >= 127) std::abort();

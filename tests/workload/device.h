@@ -46,8 +46,7 @@ class Memory {
 };
 
 size_t SizeOf(ncclDataType_t type);
-// Encodes a value. Whole numbers up to a few hundred are exact in all types except the 8-bit floats, which trainsim
-// does not use.
+// Encodes a value, for the types that trainsim uses. Whole numbers up to 255 are exact in all of them.
 void Encode(ncclDataType_t type, double value, void* out);
 double Decode(ncclDataType_t type, const void* in);
 // Returns the allowed difference between the result of a reduction and the exact result. It is 0 for integers, and for

@@ -78,7 +78,8 @@ bool ToPairs(const std::string& text, std::map<std::string, std::string>* out, s
   return true;
 }
 
-// Removes one integer from the pairs. Leaves *out unchanged if the key is missing.
+// Removes one integer from the pairs. Leaves *out unchanged if the key is missing. Returns false, with *error, only if
+// the value is invalid.
 bool TakeInteger(std::map<std::string, std::string>* pairs, const std::string& key, int64_t low, int64_t high, int* out,
                  std::string* error) {
   auto found = pairs->find(key);
@@ -281,7 +282,7 @@ bool ParseFault(const Options& options, const std::string& text, Fault* fault, s
   return CheckPlace(options, *fault, static_cast<bool>(op), error) && CheckValue(options, *fault, error);
 }
 
-// `kind` is null unless the pause is a preparation.
+// `kind` is null unless the pause is a preparation. Returns false, with *error, if the text is invalid.
 bool ParsePause(const Options& options, const std::string& text, bool has_rank, PrepareKind* kind, Pause* pause,
                 std::string* error) {
   static constexpr std::array<const char*, 5> kKinds = {"compile", "thread", "read", "lock", "service"};
@@ -349,7 +350,8 @@ bool CheckShape(Options* options, std::string* error) {
   return true;
 }
 
-// `others` are the names of Slurm and Open MPI, which are read if `name` is not set.
+// `others` are the names of Slurm and Open MPI, which are read if `name` is not set. Returns false, with *error, if no
+// variable is set or the value is invalid.
 bool ReadVariable(const char* name, std::initializer_list<const char*> others, int64_t low, int64_t high, int* out,
                   std::string* error) {
   const char* text = std::getenv(name);

@@ -432,8 +432,8 @@ void Trainer::Optimize() {
   }
 }
 
-// Launches small kernels that need the norm of the gradients. Then the CPU thread reads the norm, as in
-// clip_grad_norm_.
+// Launches small kernels that need the norm of the gradients. With SyncKind::kCopy, the CPU thread then reads the norm,
+// as in clip_grad_norm_.
 void Trainer::UseNorm(const char* norm) {
   if (dry_ || capturing_) return;
   for (int i = 0; i < options_.launches; ++i) CUDA_OK(cudaMemsetAsync(work_.data(), 0, kWidest, compute_));

@@ -113,7 +113,8 @@ class Trainer {
   FaultPlan faults_;
   const Place place_;
   int step_ = 0;
-  // If true, the step's graph replaces all calls. Only the faults of the CPU thread occur, and the checks are stored.
+  // If true, the step's graph replaces all calls. Only faults of the CPU thread and of the GPU before the graph occur,
+  // and the checks are stored.
   bool dry_ = false;
   bool capturing_ = false;
   cudaGraphExec_t graph_ = nullptr;

@@ -97,7 +97,7 @@ struct ActionSpec {
 
 absl::Span<const ActionSpec> ActionSpecs();
 
-// Keys that the pictures handle themselves, because tables and trees also use them; shown on the keys page.
+// Keys that the pictures handle themselves, because tables and trees use the same keys; shown on the keys page.
 struct PictureKey {
   const char* keys;
   const char* text;

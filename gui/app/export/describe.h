@@ -8,8 +8,8 @@
 
 namespace lockstep::gui {
 
-// {"title", "ranks": [..] selected, "communicator": ID or "", "sequence": number or -1, "verdict": "HUNG", "report":
-// text, "anomalies": count}; ends in a newline.
+// {"title", "ranks": [..] selected, "communicator": ID or "", "sequence": number or -1, "selected": text, "verdict":
+// "HUNG", "report": text, "anomalies": count}; ends in a newline.
 QByteArray DescribeJson(const Document& document, const Selection& selection);
 
 }  // namespace lockstep::gui

@@ -57,7 +57,7 @@ class LivePane : public QWidget {
   std::set<QString> known_;      // incidents that were already reported
   std::set<QString> gathering_;  // incidents that are still being gathered
   bool first_ = true;
-  bool error_shown_ = false;  // of the last finished query
+  bool error_shown_ = false;  // the error of the last finished query is shown
 };
 
 }  // namespace lockstep::gui

@@ -25,7 +25,7 @@ int64_t MapRecord(const Document& from, const Document& to, const Selection& sel
   if (row < 0 || other < 0 || selection.record < 0 || selection.record >= from.OpCount(row)) return -1;
   const IndexOp wanted = from.OpAt(row, selection.record);
   if (wanted.seq < 0 || comm < 0) return -1;
-  // Searches only near the old position, because this runs at every step of a linked window.
+  // Searches only near the old position, counted from either end, because this runs at every step of a linked window.
   const int64_t count = to.OpCount(other), shift = count - from.OpCount(row);
   for (int64_t away = 0; away < 4096; ++away) {
     for (const int64_t at : {selection.record + away, selection.record - away, selection.record + shift + away,

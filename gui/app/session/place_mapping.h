@@ -6,9 +6,9 @@
 
 namespace lockstep::gui {
 
-// Finds communicators by ID, otherwise by a unique name, and operations by rank, communicator and number. Drops what
-// `to` does not contain. With `same` (the same files, maybe more of them), keeps the visible parts; otherwise keeps
-// only selection, filters, mode and grouping.
+// Finds communicators by ID, otherwise by a unique name, and operations by rank, communicator and number. Drops
+// communicators and operations that `to` does not contain. Unless `same` (the same files, maybe more of them), also
+// drops the visible parts and the selected times.
 Place MapPlace(const Document& from, const Document& to, const Place& place, bool same);
 
 // Maps the visible part of a picture. Columns of communicator mode map by sequence number. Columns of job mode, and

@@ -37,7 +37,7 @@ struct Details {
 // *cancel becomes true.
 Details DetailsOf(const DocumentPtr& document, const Selection& selection, const std::atomic<bool>* cancel = nullptr);
 
-// Returns the state of each member at one collective, worst first; among equal states, those with fewer members first.
+// Returns the members by their state at one collective, worst state first. Omits members of unknown rank.
 std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, const IncidentColumns& columns,
                                                    int32_t comm, int64_t seq);
 

@@ -76,7 +76,7 @@ const char* StateWords(OpState state) {
 
 }  // namespace
 
-// Workers report here, because the Records object may be destroyed before they end.
+// Workers report here, because the destructor of Records may have begun when they end.
 struct Shared {
   std::mutex mutex;
   Records* owner = nullptr;  // guarded by mutex

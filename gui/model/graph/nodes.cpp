@@ -30,7 +30,8 @@ QString TitleOf(const Ranks& ranks) {
   return ranks.size() == 1 ? QString("rank %1").arg(ranks.front()) : QString("%L1 ranks").arg(ranks.size());
 }
 
-// Returns for each class the fewest steps to a class that waits for no other.
+// Returns for each class the fewest steps to a cause, a cycle or a class that waits for no other; kFar if none is
+// reached.
 std::vector<int> Distances(const ViewFacts& facts) {
   const int n = facts.classes_size();
   std::vector<std::vector<int>> waiters(static_cast<size_t>(n));
@@ -58,7 +59,8 @@ std::vector<int> Distances(const ViewFacts& facts) {
   return distance;
 }
 
-// Combines classes with equal keys into one node, in the order of their first class.
+// Sets the group of each class: classes with equal keys share a group, and groups are numbered in the order of their
+// first class. Returns the number of groups.
 template <typename Key>
 int Groups(const std::vector<Key>& keys, std::vector<int>* group_of) {
   std::map<Key, int> known;

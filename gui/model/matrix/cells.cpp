@@ -23,7 +23,7 @@ ViewState StateOf(uint8_t stored, bool waits) {
                    waits);
 }
 
-// Maps a cell byte of the index to a state; a byte without a stored state becomes `empty`.
+// Returns the table from cell bytes of the index to states; a byte without a stored state becomes `empty`.
 Table CellTable(ViewState empty, bool waits) {
   Table table;
   for (size_t raw = 0; raw < table.size(); ++raw) {
@@ -33,7 +33,7 @@ Table CellTable(ViewState empty, bool waits) {
   return table;
 }
 
-// Maps a byte of the index's state column to a state.
+// Returns the table from bytes of the index's state column to states.
 const Table& OpTable() {
   static const Table table = [] {
     Table made;
@@ -53,7 +53,8 @@ bool CanWait(uint8_t stored) {
   }
 }
 
-// The lowest and highest number that a member of the communicator has issued; kNone and the maximum if unknown.
+// The lowest and the highest number that the members of the communicator have issued. If none is known, `least` is the
+// maximum and `most` is kNone.
 struct Progress {
   int64_t least = std::numeric_limits<int64_t>::max(), most = kNone;
 };
@@ -106,7 +107,8 @@ absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& 
 
 void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
 
-// Selects the call that the peers have made and the rank has not.
+// Selects the call that peers have made and the rank has not: that of the worst anomaly that names the rank, otherwise
+// the next call on the communicator where the rank is furthest behind. Returns false if there is none.
 bool NextCall(const Document& document, int row, Selection* selection) {
   for (int i = 0; i < document.anomaly_count(); ++i) {
     const Selection anomaly = document.AnomalyAt(i);

@@ -31,7 +31,6 @@ struct RowOrder {
 RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGrouping grouping, const Ranks* filtered,
                        const Ranks& pinned);
 const char* RowGroupingName(RowGrouping grouping);  // "rank", "host", ..
-// Returns the worst state in the row.
 ViewState WorstOf(const CellMatrix& matrix, int row);
 // Returns the line at which each row of the matrix is shown; -1 if the row is filtered out.
 std::vector<int32_t> LineOfRow(const RowOrder& order, int rows);

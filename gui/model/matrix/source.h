@@ -22,8 +22,8 @@ struct MatrixData {
   std::shared_ptr<const CellMatrix> cells;
   RowOrder order;
   std::vector<int32_t> line_of_row;  // -1 if filtered out
-  // For each column, over the rows of `order`: how many cells are done, in flight and at fault. Other cells are unknown
-  // or outside.
+  // For each column, over the rows of `order`: how many cells are done, in flight and at fault. The others are kIssued,
+  // kNoData or kOutside.
   struct Column {
     uint32_t done = 0, open = 0, fault = 0;
   };

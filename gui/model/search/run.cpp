@@ -36,7 +36,7 @@ bool Compares(const QueryTerm& term, int64_t value) {
 struct Prepared {
   const Document* document = nullptr;
   const Query* query = nullptr;
-  // Indexed by term, then by communicator; empty if the term has no communicator.
+  // Indexed by term, then by communicator; empty for a term that cannot match a communicator.
   std::vector<std::vector<bool>> comm_matches;
   std::vector<std::array<bool, 256>> kind_matches;  // indexed by term
   std::vector<std::vector<bool>> row_marked;  // indexed by term, by row: state: and class: words that select ranks
@@ -254,7 +254,7 @@ class Row {
     return p_.document->index().memberships()[rank_.first_membership + m];
   }
 
-  // Converts terms to tables by kind and by membership if possible; the remaining terms are checked for each record.
+  // Converts terms to tables by kind, state and membership if possible; the other terms are checked for each record.
   // Returns false if nothing can match.
   bool Narrow() {
     kinds_.fill(true);

@@ -36,8 +36,8 @@ class StackModel : public QAbstractItemModel {
   Ranks RanksOf(int node) const;
   QString FrameOf(int node) const;
   StackFrame::Kind KindOf(int node) const;
-  // Returns whether users should see the node first: all of its ranks are culprits of the first finding. If there is no
-  // such node, these are the nodes with the fewest ranks among their siblings, at most a quarter of all.
+  // Returns whether users should see the node first: all of its ranks are culprits of the first finding. If no node is
+  // like that, returns whether the node has the fewest ranks among its siblings, and at most a quarter of theirs.
   bool Exceptional(int node) const { return exceptional_[static_cast<size_t>(node)]; }
   // Returns the innermost frame of the first culprit of the first finding; -1 if there is no culprit or no stack of it.
   int culprit() const { return culprit_; }

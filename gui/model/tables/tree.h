@@ -33,8 +33,8 @@ class IncidentTree : public QAbstractItemModel {
   ~IncidentTree() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that must all match: a number matches a rank; other words match a part of a host's or communicator's name,
-  // ignoring case.
+  // Numbers among the words are ranks, of which a node must contain one. The other words must all occur in the name of
+  // the host or communicator, ignoring case.
   void SetFilter(const QString& words, bool limited, const Ranks& among);
   bool Idle() const { return !work_.busy(); }
 

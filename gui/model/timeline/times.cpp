@@ -11,7 +11,7 @@
 namespace lockstep::gui {
 namespace {
 
-// Total size of all bins; with 24,576 ranks there are 2,048 bins.
+// Total size of all bins; 24,576 ranks have 2,048 bins each.
 constexpr int64_t kBinBytes = 48 << 20;
 constexpr int kLane = 64;  // bins are processed this many at a time, so that the compiler can vectorize
 

@@ -102,7 +102,7 @@ class Timeline {
   std::vector<Block> blocks_;
 };
 
-// Returns the time from the first to the last event of the incident, from its facts; 0 if unknown.
+// Returns the time from the first event, as in the facts, to the last event or capture; 0 if unknown.
 int64_t TimelineSpanOf(const Document& document);
 
 struct TimelineTick {

@@ -176,7 +176,7 @@ std::vector<ReportSection> Sections(const Document& document) {
   return {made.report().begin(), made.report().end()};
 }
 
-// Always includes the frame of the user's code, marked.
+// Returns at most kMostFrames frames. They include that of the user's code, if there is one, with a mark.
 QStringList StackLines(const AnswerStack& stack) {
   QStringList lines;
   const int count = static_cast<int>(stack.frames.size());

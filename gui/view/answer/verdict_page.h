@@ -11,7 +11,7 @@ namespace lockstep::gui {
 QString VerdictWord(const Document& document);
 // "8 ranks, 31 s: rank 5 = ..: never called ..", printable, not escaped.
 QString VerdictHeadline(const Document& document);
-// "high", "medium", "low"; empty if the verdict names no confidence.
+// "high", or "medium, a hypothesis"; empty if the verdict has no findings.
 QString VerdictSureness(const Document& document);
 
 // Returns what explains the finding: stack, call sites, what to do, evidence, and links to the other findings; in two

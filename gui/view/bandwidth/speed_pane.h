@@ -25,7 +25,7 @@ class SpeedPane : public Pane {
   void Show(DocumentPtr document, int speed);
   const Speeds& speeds() const { return speeds_; }
   QPointF PointAt(int speed) const;        // the row's median, on the widget
-  QPointF HostAt(int host) const;          // the middle of the host's column, on the widget
+  QPointF HostAt(int host) const;          // a point in the host's column, on the widget
   int SpeedNear(const QPointF& at) const;  // -1 if there is none
   int HostNear(const QPointF& at) const;   // -1 if there is none
   QString TextAt(const QPointF& at) const;

@@ -20,8 +20,8 @@ class BandwidthView : public View {
  public:
   explicit BandwidthView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
-  QString CopyText() const override;  // outliers of the series
-  QString Csv() const override;       // all points of the series
+  QString CopyText() const override;  // by rank: outliers of the series; by size: all rows and their hosts
+  QString Csv() const override;       // by rank: all points of the series; by size: all rows and their hosts
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void Pan(double right, double down) override;

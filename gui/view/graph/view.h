@@ -73,7 +73,7 @@ class WaitGraphView : public View {
   std::vector<bool> marked_;
   double scale_ = 1;
   QPointF offset_;      // widget = scene * scale + offset
-  bool fitted_ = true;  // follows the window's size until the user zooms
+  bool fitted_ = true;  // follows the window's size until the user zooms or scrolls
   int focus_ = -1;
   QPointF press_, drag_offset_;
   bool panning_ = false, moved_ = false;

@@ -14,7 +14,7 @@ namespace lockstep::gui {
 std::optional<MatrixCell> MatrixCellAt(const MatrixLayout& layout, const MatrixScene& scene, const QPoint& at);
 // Returns the cell nearest to the point, which may be anywhere.
 MatrixCell NearestMatrixCell(const MatrixLayout& layout, const MatrixScene& scene, const QPoint& at);
-// Like MatrixCellAt. If several cells share the pixel, returns the worst one, which is drawn.
+// Like MatrixCellAt, but prefers the worst fault drawn there: cells may share a pixel, and small faults are enlarged.
 std::optional<MatrixCell> WorstMatrixCell(const MatrixLayout& layout, const MatrixScene& scene, const QPoint& at);
 // Returns boxes of cells, ascending by line. No box contains both pinned and scrolled lines.
 std::vector<LineBox> BoxesOfSelection(const MatrixData& data, const Selection& selection);

@@ -83,7 +83,7 @@ struct LegendView::Impl {
     });
   }
 
-  // Worst first; if space is short, states without visible cells are omitted.
+  // Worst first. If not all rows fit, states without visible cells come last, where they are cut off.
   std::array<ViewState, kRows> Order(int height) const {
     std::array<ViewState, kRows> order;
     std::copy(std::begin(kShown), std::end(kShown), order.begin());

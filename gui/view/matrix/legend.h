@@ -25,7 +25,7 @@ class LegendView : public View {
   QSize sizeHint() const override;
   QSize minimumSizeHint() const override { return {120, 60}; }
 
-  // Counts the visible cells of rows that pass the filters.
+  // Returns the number of visible cells in each state. Rows that the filters hide do not count.
   const StateCounts& counts() const;
   // Selects the next cell with the state. Returns false if there is none.
   bool SelectNext(ViewState state);

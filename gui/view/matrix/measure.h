@@ -15,7 +15,8 @@ QString MeasureText(const MatrixData& data, const LineBox& box, const std::atomi
 // time. Reads at most `most_lines` evenly spaced lines, because each may have to be read from disk. Returns false if no
 // time is known.
 bool TimesOfBox(const MatrixData& data, const LineBox& box, int most_lines, int64_t* begin_ns, int64_t* end_ns);
-// Returns the ranks of the box's lines, in communicator mode the sequence numbers of its columns, and their time.
+// Returns the ranks of the box's lines, in communicator mode the sequence numbers of its columns, and their time. For a
+// single cell, returns SelectionOfCell.
 Selection SelectionOfBox(const MatrixData& data, const LineBox& box);
 // Returns one CSV line per row: rank, host, the state of each column. Stops after kMostCsvCells cells; then the last
 // line says so.

@@ -288,7 +288,7 @@ void PaintGroupLines(QPainter* painter, const MatrixLayout& layout, const Matrix
   double last = -10;
   for (const RowGroup& group : scene.data->order.groups) {
     const int first = group.first - scene.data->order.pinned;
-    // Separates only named groups that begin in the scrolled lines.
+    // Unnamed groups, pinned groups, and the group at the start of the scrolled lines get no line.
     if (group.name.isEmpty() || first <= 0) continue;
     const double y = axis.ToPixel(first);
     if (y < 0 || y > layout.body.height() || y - last < 6 || group.count * axis.scale() < 3) continue;

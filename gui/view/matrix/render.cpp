@@ -303,7 +303,7 @@ void GrowFaults(const ViewTransform& transform, PixelStates* states) {
   auto fault = [](uint8_t s) -> uint8_t {
     return static_cast<uint8_t>(s - static_cast<uint8_t>(ViewState::kFailed)) <= 2 ? s : 0;
   };
-  // The faults. With `across`, each fault is one pixel wider on both sides.
+  // Copies the faults to `spread`. With `across`, each becomes one pixel wider on both sides.
   std::vector<uint8_t> spread(states->pixels.size()), faults(w);
   std::vector<char> has(static_cast<size_t>(height), 0);
   for (int y = 0; y < height; ++y) {

@@ -54,7 +54,7 @@ struct MatrixView::Impl {
   int pinned() const { return data() == nullptr ? 0 : data()->order.pinned; }
   const Place& place() const { return view->navigator()->place(); }
 
-  // The picture does not match the position.
+  // Returns whether the picture does not match the position yet.
   bool stale() const {
     if (data() == nullptr) return document != nullptr;
     return !source.idle() || data()->document != document || data()->cells->mode != place().matrix_mode ||

@@ -178,7 +178,7 @@ void IciclePane::Step(int key) {
   } else if (key == Qt::Key_Up) {
     to = current_ == root_ ? -1 : model_->ParentOf(current_);
   } else if (key == Qt::Key_Down) {
-    // Follows the child with the most ranks, which is the last one.
+    // Follows the last child. It has the most ranks, unless an exceptional child has more.
     if (const std::vector<int>& children = model_->ChildrenOf(current_); !children.empty()) to = children.back();
   } else {
     const std::vector<int>& siblings = model_->ChildrenOf(model_->ParentOf(current_));

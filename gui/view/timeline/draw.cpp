@@ -195,7 +195,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   double free_from = gutter.top();  // labels above end here
   double host_from = gutter.top();
   const Selection& selection = navigator_->selection();
-  // With thousands of lanes, examines only one lane per label.
+  // With thousands of lanes, examines at most two lanes per pixel.
   const int step = std::max(1, static_cast<int>(0.5 / frame.lane_height));
   for (int i = frame.first; i < frame.last; i += step) {
     const TimelineLane& lane = lanes_->lanes[static_cast<size_t>(i)];
@@ -276,7 +276,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   }
 }
 
-// Draws names inside wide pieces, and where a lane has no data.
+// Draws names inside wide pieces, and hatches where a lane has no data.
 void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
   if (frame.lane_height < 8) return;
   int64_t budget = kTextBudget;
@@ -471,7 +471,8 @@ void TimelinePane::DrawTransfer(QPainter* painter, const Frame& frame, int recor
   }
 }
 
-// Draws lines from the last arrival of the selected collective to all members that it released.
+// Marks and connects the arrivals of the shown ranks at the selected collective. If all of them arrived, also draws
+// arrows from the last arrival to the ranks that it released.
 void TimelinePane::DrawRelease(QPainter* painter, const Frame& frame, int64_t* budget) {
   const Selection& s = navigator_->selection();
   const QColor color = frame.theme.link;
@@ -551,7 +552,7 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
   if (finding_) QTimer::singleShot(0, this, [this] { update(); });
 }
 
-// Draws the possible error of each lane's clock at the current time.
+// Shows how far the clocks of other hosts may be off at the time under the pointer, otherwise at the selected time.
 void TimelinePane::DrawClocks(QPainter* painter, const Frame& frame) const {
   std::optional<double> at;
   int row = -1;

@@ -247,7 +247,7 @@ void TimelinePane::Fit() {
 }
 
 // Returns the times of the selected range, otherwise of the selected operation, otherwise of the selected collective on
-// the first selected rank.
+// the first selected rank. Sets *row to the rank's row, or to -1.
 std::optional<std::pair<double, double>> TimelinePane::SelectedTimes(int* row) const {
   *row = -1;
   if (timeline_ == nullptr) return {};

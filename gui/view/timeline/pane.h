@@ -77,8 +77,8 @@ class TimelinePane : public Pane {
  private:
   struct Frame;  // the data for drawing one frame
   void StartBuild();
-  void RebuildLanes();  // at once; if hidden, before the pane becomes visible
-  void OrderedLanes();
+  void RebuildLanes();
+  void OrderedLanes();  // rebuilds lanes that are out of date because the selection changed while the pane was hidden
   void Show(Viewport viewport);
   Viewport Bounded(Viewport viewport, const QSize& size) const;
   QRect PlotOf(const QSize& size) const;

@@ -1,7 +1,7 @@
 // CPU and GPU activity of each rank on one time axis, in lanes for hosts, for ranks, or for each rank's calls and
-// streams. A band around the current time shows clock uncertainty. Arrows connect the arrivals of the selected
-// collective, or a send and its receive. Place.timeline is the visible part: nanoseconds after the first recorded time,
-// and lanes.
+// streams. A band around the pointed or selected time shows clock uncertainty. Lines connect the arrivals of the
+// selected collective, or a send and its receive. Place.timeline is the visible part: nanoseconds after the first
+// recorded time, and lanes.
 #pragma once
 
 #include "gui/view/view.h"

@@ -102,7 +102,8 @@ Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& pro
   return run;
 }
 
-// About one host in `silent_one_in` does not answer; with 0, all hosts answer.
+// Measures one size and prints its row. About one host in `silent_one_in` does not answer; with 0, all hosts answer.
+// Returns whether every run named exactly the rank that stopped.
 bool Size(int ranks, int runs, int silent_one_in) {
   const bool holes = silent_one_in > 0;
   SyntheticJob job(ranks, ranks < 4096 ? 8 : 16, kSecond);

@@ -19,7 +19,7 @@ class SyntheticJob {
 
   // Starts the job again at `t0`. `fault_rank` stops in step `fault_step`; -1: no rank stops.
   void Restart(uint32_t restart_count, int64_t t0, int fault_rank, int64_t fault_step);
-  // Returns the time at which the faulty rank stops; INT64_MAX: never.
+  // Returns the time at which the faulty rank stops; a time that is never reached if no rank stops.
   int64_t fault_ns() const;
   uint32_t restart_count() const { return restart_count_; }
 

@@ -131,7 +131,7 @@ void MakePairs(corpus::Job* job, const std::vector<int32_t>& slow, const Request
       program->back().count = static_cast<uint64_t>(step);
       call(corpus::kTp);
       call(corpus::kTp);
-      // HostWork itself varies by at most an eighth, so its length includes the rest of the jitter.
+      // The simulator lengthens HostWork by at most an eighth, so the requested jitter is added here.
       const double chance = request.jitter * (2 * random.Unit() - 1) + (is_slow ? request.share : 0);
       push(Act::kHostWork, corpus::kWorld, corpus::CallKind::kNone,
            static_cast<int64_t>(static_cast<double>(work) * (1 + chance)));

@@ -36,7 +36,7 @@ struct GraphExec {
   ~GraphExec();
 };
 
-// Handles of graphs. Null: the graph does not exist.
+// Handles of graphs. For an unknown handle, FindGraph returns null and the functions that return bool return false.
 STANDIN_EXPORT void* KeepGraph(std::shared_ptr<Graph> graph);
 STANDIN_EXPORT std::shared_ptr<Graph> FindGraph(void* handle);
 STANDIN_EXPORT bool ForgetGraph(void* handle);

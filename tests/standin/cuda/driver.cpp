@@ -49,8 +49,8 @@ CUresult StreamFor(CUstream handle, std::shared_ptr<standin::Stream>* stream) {
   return static_cast<CUresult>(standin::StickyError(standin::BoundDevice()));
 }
 
-// STANDIN_NO_MEM_OPS and STANDIN_NO_HOST_REGISTER remove features that are missing on some devices, drivers or
-// sandboxes.
+// Returns whether `variable` removes a feature. STANDIN_NO_MEM_OPS and STANDIN_NO_HOST_REGISTER remove what is missing
+// on some devices, drivers or sandboxes.
 bool Lacks(const char* variable) {
   const char* value = getenv(variable);
   return value != nullptr && value[0] == '1';

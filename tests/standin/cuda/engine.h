@@ -44,8 +44,8 @@ STANDIN_EXPORT void DeviceUuid(int device, char* uuid);
 // Writes a PCI id, for example "0000:1a:00.0".
 STANDIN_EXPORT void DevicePciBusId(int device, char* text, size_t size);
 
-// Streams are FIFO queues. Each has one worker thread, started by its first operation. `bounded` is true if the host
-// waits while kLaunchQueue entries are queued, as in CUDA. All operations of one graph launch count as one entry.
+// Streams are FIFO queues. Each has one worker thread, started by its first operation. If `bounded` is true, callers
+// wait while kLaunchQueue entries are queued, as in CUDA. All operations of one graph launch count as one entry.
 inline constexpr size_t kLaunchQueue = 1024;
 STANDIN_EXPORT void* CreateStream(int device, bool non_blocking, bool bounded = true);
 // Enqueued work still runs. Returns false if the stream does not exist.
@@ -61,7 +61,7 @@ STANDIN_EXPORT bool StreamIsLegacy(const Stream& stream);
 // wait for each other, as in CUDA. Waits while the launch queue is full.
 STANDIN_EXPORT StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work,
                                    std::vector<StreamPoint> after = {});
-// Like Enqueue, for work that gets its number at launch: now, or at each launch of the graph that captures the work.
+// Like Enqueue, but `make` creates the work at launch: now, or at each launch of the graph that captures the call.
 STANDIN_EXPORT StreamPoint EnqueueMade(const std::shared_ptr<Stream>& stream, Make make,
                                        std::vector<StreamPoint> after = {});
 // With CUDA_DEVICE_MAX_CONNECTIONS=1, a device has one queue. A memory operation that waits there delays all later work
@@ -70,11 +70,11 @@ STANDIN_EXPORT void HoldUpOthers(const StreamPoint& point);
 // Returns the position of the newest enqueued work.
 STANDIN_EXPORT StreamPoint Tail(const std::shared_ptr<Stream>& stream);
 STANDIN_EXPORT bool Reached(const StreamPoint& point);
-// Sleeps until the point is reached. For work on streams.
+// Sleeps until the point is reached or an error ends the context. For work on streams.
 STANDIN_EXPORT void WaitFor(const StreamPoint& point);
 
-// How the host waits for the device. kAuto spins like CUDA if the machine has more processors than the job has local
-// ranks, and sleeps otherwise. STANDIN_WAIT=spin|yield|block overrides kAuto.
+// How a CPU thread waits for the device. kAuto spins like CUDA if the machine has more processors than the job has
+// local ranks, and sleeps otherwise. STANDIN_WAIT=spin|yield|block overrides kAuto.
 enum class HostWait { kAuto = 0, kSpin = 1, kYield = 2, kBlock = 4 };
 STANDIN_EXPORT void SetHostWait(int device, HostWait wait);
 STANDIN_EXPORT HostWait HostWaitOf(int device);
@@ -83,9 +83,9 @@ STANDIN_EXPORT void HostWaitFor(const StreamPoint& point, HostWait wait = HostWa
 // Waits until the stream's launch queue has a free entry.
 STANDIN_EXPORT void WaitForRoom(Stream& stream);
 
-// One asynchronous copy, synchronized as in CUDA. A copy to pageable memory returns when it is done. A copy from
-// pageable memory first waits for the stream if it is larger than the staging buffer. A copy from host to host is done
-// at once. `move` copies from its argument: `from`, or a staged copy of those `bytes`.
+// One asynchronous copy, synchronized as in CUDA. The call waits until the copy is done if it goes to pageable memory,
+// from host memory to host memory, or from pageable memory and is larger than the staging buffer. `move` copies from
+// its argument: `from`, or a staged copy of those `bytes`.
 STANDIN_EXPORT void EnqueueCopy(const std::shared_ptr<Stream>& stream, const void* to, const void* from, size_t bytes,
                                 std::function<void(const void* from)> move);
 // Returns every stream of the device, including empty ones.

@@ -1,5 +1,5 @@
-// HIP functions that CUDA's runtime does not have. They are compiled only into libamdhip64.so.6, with CUDA's names
-// mapped to HIP's.
+// HIP functions that the stand-in's CUDA runtime does not have. They are compiled only into libamdhip64.so.6, with
+// CUDA's names mapped to HIP's.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 

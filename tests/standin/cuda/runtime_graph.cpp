@@ -98,7 +98,7 @@ STANDIN_CUDART cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nodes, siz
   return cudaSuccess;
 }
 
-// Ignores the named dependencies: the child's nodes follow all nodes that the graph already has.
+// Ignores the named dependencies: the child's first nodes follow the last node that was added to the graph.
 STANDIN_CUDART cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t handle, const cudaGraphNode_t*, size_t,
                                           cudaGraph_t child_handle) {
   const auto graph = standin::FindGraph(handle);

@@ -301,7 +301,7 @@ HostWait AutomaticWait() {
   return chosen;
 }
 
-// Spinning threads of one process also yield to each other.
+// With kAuto, a thread that would spin yields instead if as many threads already wait as there are processors.
 template <typename Condition>
 void WaitAsHost(Stream& stream, Condition condition, HostWait wait) {
   static std::atomic<long> waiting{0};

@@ -40,8 +40,8 @@ int DebugLevel() {
 
 }  // namespace
 
-// Reuses the most recently freed handle first. So a destroyed communicator's handle returns at once, as it often does
-// with malloc.
+// Reuses the most recently freed memory first. So the next communicator gets the handle of the one just destroyed, as
+// often with malloc.
 template <class T>
 struct LastFreedFirst {
   using value_type = T;
@@ -152,7 +152,7 @@ bool AllGatherBoot(ncclComm& comm, const void* data, size_t bytes, std::vector<s
                    const std::vector<int>* members) {
   const uint64_t seq = ++comm.boot_seq;
   RankBlock& own = comm.segment->rank(comm.rank);
-  // Two slots are enough: a rank is at most one message ahead of the readers of its last message.
+  // Two slots are enough: a rank cannot write message n + 2 before every reader has read its message n.
   BootSlot& slot = own.boot_slots[seq & 1];
   memcpy(slot.data, data, bytes);
   slot.seq.store(seq, std::memory_order_release);

@@ -308,7 +308,8 @@ class PointToPoint {
     return moved;
   }
 
-  // A send that fits into the mailbox completes at once. A larger send completes when all of it was read.
+  // Returns whether the transfer is complete. A send of up to two slots is complete when it is in the mailbox, a larger
+  // one when all of it was read.
   bool Left(const Transfer& transfer) {
     if (transfer.task->kind != Kind::kSend || transfer.steps <= 2) {
       return true;

@@ -75,7 +75,7 @@ STANDIN_API(ncclResult_t, ncclCommDestroy, (ncclComm_t handle)) {
   if (!comm) {
     return ncclInvalidArgument;
   }
-  // As in NCCL, the public function returns the state.
+  // Like NCCL, gets the state from the public function.
   ncclResult_t state = ncclSuccess;
   ncclCommGetAsyncError(handle, &state);
   while (comm->async_result.load() == ncclInProgress) {

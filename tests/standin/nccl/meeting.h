@@ -8,7 +8,7 @@ namespace standin {
 
 // Returns whether the variable is set. If so, sets `id` to the one fixed id.
 bool FixedId(IdContent* id);
-// Returns the id that rank 0 creates for this meeting. ncclSystemError: the address is in use. ncclInternalError:
+// Sets `id` to the id that rank 0 creates for this meeting. ncclSystemError: the address is in use. ncclInternalError:
 // aborted.
 ncclResult_t Meet(ncclComm& comm, int nranks, int rank, IdContent* id);
 

@@ -124,8 +124,8 @@ uint64_t GpuNow() {
 
 int Channels() { return std::clamp(Number("STANDIN_CHANNELS", 2), 1, 64); }
 
-// Returns whether data passes over the network: ranks of one node reach each other without it. 0: all ranks are on one
-// node.
+// Returns whether data to or from the peer passes over the network: the two ranks are on different nodes.
+// STANDIN_NODE_RANKS is the number of ranks per node; 0 means one node.
 bool OverNetwork(const ncclComm& comm, int peer) {
   static const int node = Number("STANDIN_NODE_RANKS", 0);
   return node > 0 && peer / node != comm.rank / node;

@@ -179,7 +179,8 @@ std::optional<std::string> Answer(int fd, Clock::time_point deadline) {
   return answer;
 }
 
-// Asks all processes that share a communicator with this one, directly or through others.
+// Asks this user's other processes with the same address. The report covers those that share a communicator with this
+// process, directly or through others.
 Report Gather(Clock::time_point deadline) {
   Report report;
   Comms all;

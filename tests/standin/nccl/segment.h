@@ -91,7 +91,7 @@ class Segment {
   unsigned char* mail(int from, int to, uint32_t slot) const {
     return mail_ + (Pair(from, to) * 2 + slot) * mail_bytes_;
   }
-  // The size of a mailbox slot. A send of up to two slots ends before its receive begins.
+  // The size of a mailbox slot. A send of up to two slots does not wait for its receive.
   size_t mail_bytes() const { return mail_bytes_; }
 
  private:
@@ -115,7 +115,7 @@ class Segment {
   std::vector<Buffer> transport_;
 };
 
-// Returns whether the process in `block` exists and is not a zombie.
+// Returns whether the process in `block` exists and is not a zombie. True for a rank that has not joined yet.
 bool Alive(const RankBlock& block);
 
 }  // namespace standin
