@@ -44,7 +44,8 @@ bool DesyncWatch::Say(Comm* comm, uint64_t seq, uint64_t hash, const Ranks& rank
       if (at == comm->points.begin()) return false;
       const Point& oldest = comm->points.front();
       if (oldest.sides.size() == 1 && oldest.sides[0].count > 1) comm->agreed = std::max(comm->agreed, oldest.seq);
-      at = comm->points.erase(comm->points.begin()) + (at - comm->points.begin() - 1);
+      const auto place = at - comm->points.begin();
+      at = comm->points.erase(comm->points.begin()) + (place - 1);
     }
     at = comm->points.insert(at, Point{seq, {}});
   }

@@ -100,8 +100,8 @@ void MergedProgress::ApplyHashes(uint32_t child, const CommBeat& beat, const Par
     if (at == comm->points.end() || at->point.seq != point.seq) {
       if (comm->points.size() >= kMostPoints) {
         if (at == comm->points.begin()) continue;
-        comm->points.erase(comm->points.begin());
-        --at;
+        const auto place = at - comm->points.begin();
+        at = comm->points.erase(comm->points.begin()) + (place - 1);
       }
       at = comm->points.insert(at, Point{point, {}, {}});
     }

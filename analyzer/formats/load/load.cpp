@@ -240,9 +240,11 @@ class Loader {
     if (jobs.size() > kShown) absl::StrAppend(&list, " and ", jobs.size() - kShown, " more");
     const std::string where = paths.empty() ? "" : absl::StrCat(paths[0], paths.size() > 1 ? ", .." : "");
     return absl::InvalidArgumentError(
-        chosen ? absl::StrCat(where, " contains no job ", wanted, "; it contains ", list)
-               : absl::StrCat(where, " contains ", jobs.size(), " jobs: ", list,
-                              "; choose one with --job NAME, or give the path of its files"));
+        chosen
+            ? absl::StrCat(where, " contains no job ", wanted, "; ",
+                           list.empty() ? "its files name no job, so omit --job" : absl::StrCat("it contains ", list))
+            : absl::StrCat(where, " contains ", jobs.size(), " jobs: ", list,
+                           "; choose one with --job NAME, or give the path of its files"));
   }
 
   void Done(int pass) {

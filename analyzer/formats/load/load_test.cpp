@@ -193,6 +193,8 @@ TEST_F(LoadTest, OneOfSeveralJobsMustBeChosen) {
   EXPECT_EQ(other->ranks.size(), 2u);
   limits.job = "third";
   EXPECT_EQ(LoadPaths({Path("both")}, nullptr, limits).status().code(), absl::StatusCode::kInvalidArgument);
+  PutDump("nameless/node0.lsd", 0, 2, 2, 10, 0, "");
+  EXPECT_THAT(LoadPaths({Path("nameless")}, nullptr, limits).status().message(), HasSubstr("omit --job"));
   // An incident's manifest names its job.
   Put("both/manifest.json", R"({"job": "train"})");
   const auto train = LoadPaths({Path("both")});

@@ -44,7 +44,6 @@ class Incidents {
   void AfterEvidence(Gathering* incident);
   void AfterVerdict(Gathering* incident);
   void StartFinal(Gathering* incident);
-  void Finish(Gathering* incident);
 
   CoreShared& shared_;
   JobTable& jobs_;
