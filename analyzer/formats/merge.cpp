@@ -16,7 +16,7 @@ namespace {
 // Limit for reported contradictions, because one file may contradict the others in thousands of places.
 constexpr int kMaxContradictions = 20;
 
-// Returns how much data a rank has. Of two sources of one rank, the one with the larger value is kept.
+// Returns how much data a rank has. If a rank has two sources, the one with the larger value is kept.
 std::tuple<int64_t, size_t, int64_t, int32_t, std::string> Knowledge(const Rank& rank) {
   int64_t progress = 0;
   for (const Membership& m : rank.memberships) {

@@ -30,7 +30,7 @@ struct Merged {
 
 // Merges the settings of `section` (a verb, or "recorder"): its `options`, the environment and, if `with_files`,
 // configuration files. Exports settings from files that have no option into this process's environment. An error
-// names the problem, its place and the correction. Of two mutually exclusive values, the one from the later source
+// names the problem, its place and the correction. If two values exclude each other, the one from the later source
 // counts; if both have the same source, that is an error.
 absl::StatusOr<Merged> Merge(std::string_view section, std::vector<Value> options = {}, bool with_files = true);
 

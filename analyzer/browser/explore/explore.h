@@ -34,7 +34,7 @@ std::string ExploreGrids(const Bundle& bundle, const ViewFacts& facts, const Cal
 std::string ExploreCalls(const Bundle& bundle, const ViewFacts& facts, const CallSource& calls,
                          const std::vector<size_t>& rows);
 
-// Returns whether this version could have written the page. Of its data, checks only that it contains no markup.
+// Returns whether this version could have written the page. Checks only that its data contains no markup.
 bool IsExplorePage(std::string_view page);
 
 // Like ExploreHtml, for the contents of an incident folder. Takes about as long as the analysis.

@@ -170,14 +170,12 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
   return odd;
 }
 
-namespace {
-
-// Returns whether this is the only call that the two ranks have for each other, although both exchange with others. A
-// framework has no counters by peer, so only its records are examined.
-bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const Member& peer) {
+bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op) {
   const Rank& own = model.bundle.ranks[rank_index];
-  const Rank& theirs = model.bundle.ranks[peer.rank_index];
-  if (own.damaged || theirs.damaged) return false;
+  const Member* peer = model.PeerOf(own, op);
+  if (peer == nullptr || !peer->recorded()) return false;
+  const Rank& theirs = model.bundle.ranks[peer->rank_index];
+  if (own.damaged || theirs.damaged || own.only_active || theirs.only_active) return false;
   const int32_t me = own.memberships[op.membership].member_rank;
   const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
     int64_t count = 0, with_it = 0;
@@ -193,8 +191,10 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
     }
     return with_it == 0 && count > 0;
   };
-  return others(own, op.membership, op.root_or_peer, &op) && others(theirs, peer.membership, me, nullptr);
+  return others(own, op.membership, op.root_or_peer, &op) && others(theirs, peer->membership, me, nullptr);
 }
+
+namespace {
 
 // Returns whether the other rank has issued a collective that this rank issued after the call.
 bool WentOn(const Model& model, int32_t rank_index, const Op& op, int32_t other) {
@@ -225,7 +225,7 @@ bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op, bool
   if (peer == nullptr || !peer->recorded() || model.MemberAt(ms.comm, ms.member_rank) == nullptr) return false;
   if (model.Met(rank_index, op) == true) return false;
   // The cheap checks come first, because many ranks may wait for one rank.
-  const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op, *peer);
+  const bool apart = peer_waits && MeetNowhereElse(model, rank_index, op);
   if (!apart && !WentOn(model, rank_index, op, peer->rank_index)) return false;
   const Member* right = WhoElseExpects(model, ms.comm, ms.member_rank, op);
   return right != nullptr && (apart || WentOn(model, rank_index, op, right->rank_index));

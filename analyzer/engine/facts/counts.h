@@ -16,6 +16,11 @@ namespace lockstep {
 // of a role, and only a minority of it.
 std::vector<int32_t> FindOtherPrograms(const Model& model);
 
+// Returns whether the send or receive is the only recorded call between the rank and its peer, although both exchange
+// with others. Dumps of active operations do not show that. A framework has no counters by peer, so only its records
+// are examined.
+bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op);
+
 // Returns whether a rank's send or receive in flight without counterpart was meant for another member, which waits for
 // such a call of this rank. Either of two facts is enough. First, the peer and that member both issued a collective
 // that the rank issued after the call. Second, the peer itself waits (`peer_waits`), and the two ranks have only this

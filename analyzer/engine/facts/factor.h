@@ -35,8 +35,8 @@ class Things {
 
 // What stuck (or slow) communicators cross and working ones do not: the smallest set of ranks that explains them.
 struct Crossing {
-  std::vector<int32_t>
-      ranks;  // the suspects: indexes into Bundle::ranks, ascending. Of a thing, only ranks in stuck communicators.
+  // The suspects: indexes into Bundle::ranks, ascending. If `thing` is set, only its ranks in stuck communicators.
+  std::vector<int32_t> ranks;
   const Things::Thing* thing = nullptr;  // null for a single rank or a plain set
   bool certain = false;                  // nothing else explains the stuck communicators
 };

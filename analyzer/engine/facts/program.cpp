@@ -139,6 +139,7 @@ class Aligner {
   int Precedent(const Comparison& c) const {
     // What follows a repeated call depends on how often it was repeated. The same is true for a repeated pair of calls,
     // if one program leaves the pair.
+    if (c.i == 0 || c.j == 0) return -1;
     const auto in_pair = [&](const Token& next) {
       return SamePlace((*c.a)[c.i - 1], next) || (c.i > 1 && SamePlace((*c.a)[c.i - 2], next));
     };
@@ -472,8 +473,8 @@ class Family {
     found_.push_back(d);
   }
 
-  // Of only two ranks, each is evidence against the other. The ranks that wait for one of the two decide; otherwise,
-  // the earlier calls of both.
+  // Two ranks are evidence against each other. The ranks that wait for one of the two decide; otherwise, the earlier
+  // calls of both.
   void ComparePair() {
     const Aligner::Comparison c = aligner_.Compare(programs_[0], programs_[1]);
     if (c.same) return;

@@ -32,8 +32,8 @@ inline int Agreed(const int (&votes)[2]) {
 }
 
 // Returns at most one divergence for each rank: its first. Needs a clear reference among the ranks with the same role.
-// Of only two such ranks, the ranks that wait for one of them decide, otherwise the earlier calls of both. Unless
-// `hung` is set, swapped calls of two communicators are a divergence, too.
+// If there are only two such ranks, the ranks that wait for one of them decide; otherwise, the earlier calls of both.
+// Unless `hung` is set, swapped calls of two communicators are a divergence, too.
 std::vector<Divergence> FindDivergences(const Model& model, bool hung = true);
 
 }  // namespace lockstep

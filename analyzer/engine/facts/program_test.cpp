@@ -119,6 +119,8 @@ TEST(Program, BetweenTwoRanksEarlierStepsDecide) {
             (std::vector<Told>{{0, kChanged, 1, true}}));
 }
 
+TEST(Program, ADifferenceInTheFirstCallHasNoPrecedent) { EXPECT_TRUE(Find({"abab", "gbab"}).empty()); }
+
 TEST(Program, AFewCallsAreEnoughContextAfterAnIrregularStep) {
   const std::string steps = "cabcwcabcwcabcwggg";
   EXPECT_EQ(Find({steps + "cabcw", steps + "cabcc"}), (std::vector<Told>{{1, kExtra, 1, true}}));

@@ -119,10 +119,11 @@ std::vector<Cause> FromUnseenEnds(const Facts& facts) {
 Cause AheadCause(const Facts& facts, const Cause& at, std::vector<int32_t> ahead, size_t behind, bool exited) {
   std::ranges::sort(ahead);
   Cause c = CauseOf(RANK_AHEAD, REASON_AHEAD, exited ? GRADE_GOOD : GRADE_FAIR, std::move(ahead));
-  c.In(at.comm, at.op, at.op_rank).Count(behind).Flag(exited);
+  const uint32_t comm = at.op == nullptr ? at.comm : facts.model.CommOf(facts.bundle.ranks[at.op_rank], *at.op);
+  c.In(comm, at.op, at.op_rank).Count(behind).Flag(exited);
   c.lost_seq = at.lost_seq;
   return c.Call(at.op != nullptr ? CallOf(facts.bundle, at.op_rank, *at.op)
-                                 : CallNamed(LostCollective(at.lost_seq), CommText(facts.bundle, at.comm)));
+                                 : CallNamed(LostCollective(at.lost_seq), CommText(facts.bundle, comm)));
 }
 
 // Returns whether each of the ranks waits, directly or through other ranks, for one of the others.
@@ -148,7 +149,7 @@ void BlameTheAhead(const Facts& facts, std::vector<Cause>* causes) {
       continue;
     }
     if (c.op != nullptr && !IsCollective(c.op->kind)) continue;
-    const uint32_t comm = c.comm;
+    const uint32_t comm = c.op == nullptr ? c.comm : facts.model.CommOf(facts.bundle.ranks[c.op_rank], *c.op);
     std::vector<int32_t> ahead, behind, waiting;
     size_t unseen = 0;
     int64_t last = kUnknown;  // last call of those behind; they all made equally many

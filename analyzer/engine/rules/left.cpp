@@ -158,8 +158,8 @@ class CircleLeavers {
            });
   }
 
-  // Returns the operation that none of odd_ has issued and others wait in. Of several, returns the one on the smallest
-  // communicator, which is the first place that they left.
+  // Returns the operation that none of odd_ has issued and others wait in. If there are several, returns
+  // the one on the smallest communicator, which is the first place that they left.
   Missed FirstMissed() const {
     RankSet issued;
     std::map<std::tuple<uint32_t, ring::CallKind, int64_t>, Missed> missed;  // by communicator, direction and number

@@ -296,7 +296,8 @@ Cause StuckCause(const Facts& facts, uint32_t node) {
   AddQueues(facts, front.comm, &c);
   if (front.op != nullptr) AddWhoEntered(facts, r, front, inside, &c);
   NarrowToMembers(facts, front.comm, inside, &c);
-  if (c.kind == COLLECTIVE_STUCK && c.doubtful && exchange && TookTheWrongPeer(facts.model, r, *front.op, true)) {
+  if (c.kind == COLLECTIVE_STUCK && c.doubtful && exchange && MeetNowhereElse(facts.model, r, *front.op) &&
+      TookTheWrongPeer(facts.model, r, *front.op, true)) {
     c.Is(P2P_UNMATCHED, REASON_WRONG_PEER, GRADE_FAIR).Of({r});
     c.doubtful = false;
     c.evidence[0] = EvidenceItem(Evidence::ONLY_EXCHANGE, {r}).Naming(facts.bundle);

@@ -27,7 +27,7 @@ struct FileName {
 // Returns the path up to and including its last slash.
 std::string_view Folder(std::string_view path);
 
-// `shared` is the result of SharedFolders. Of these folders, only the innermost may contain the rank, after the word
+// `shared` is the result of SharedFolders. Only the innermost of these folders may contain the rank, after the word
 // "rank".
 FileName ParseFileName(std::string_view path, size_t shared);
 

@@ -9,9 +9,9 @@
 namespace lockstep::fr {
 
 // Sets Rank::host and Rank::rank from file names, because dumps do not contain ranks; -1 if a name has none. Keeps a
-// rank that is already set. Files named by one rule have the rank at the same position. Of several numbers, the rank is
-// the number that best fits the groups in pg_config, follows the word "rank" and differs between files. It may also
-// consist of the host's number and a number inside the host.
+// rank that is already set. Files named by one rule have the rank at the same position. If a name has several numbers,
+// the rank is the one that best fits the groups in pg_config, follows the word "rank" and differs between files. It may
+// also consist of the host's number and a number inside the host.
 void NameRanks(std::vector<FileData>* files);
 
 // pg_config lists the groups of a dump's process. If the name has no rank, or its rank contradicts these groups, the
