@@ -43,7 +43,7 @@ LOCKSTEP_EXPORT int ncclSignal(int peer, int signal, int context, unsigned flags
 }
 
 // Each peer has its own record. The first is written before the call; the others share its GPU markers and are written
-// once NCCL has accepted the call, and thus has read the descriptors.
+// once NCCL has accepted the call.
 LOCKSTEP_EXPORT int ncclWaitSignal(int count, void* signals, NcclComm comm, CudaStream stream) {
   LOCKSTEP_REAL_NCCL(ncclWaitSignal);
   const void* caller = LOCKSTEP_CALLER;
@@ -61,7 +61,9 @@ LOCKSTEP_EXPORT int ncclWaitSignal(int count, void* signals, NcclComm comm, Cuda
   EndOp(&flight, result);
   const auto* waits = static_cast<const WaitDescription*>(signals);
   for (int i = 1; Accepted(result) && i < count && flight.epoch == g.epoch && ShouldRecord(caller); ++i) {
-    const Op other = wait_for(waits[i]);
+    WaitDescription wait;
+    if (!ReadHostMemory(waits + i, &wait, sizeof(wait))) break;
+    const Op other = wait_for(wait);
     OpInFlight more;
     if (BeginOp(other, &more, &flight)) EndOp(&more, result);
   }
