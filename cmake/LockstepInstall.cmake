@@ -1,7 +1,7 @@
 # What is installed where, by component. LockstepPackages.cmake assigns the components to packages.
 #   recorder  only liblockstep.so, for job images
 #   tools     the programs, using the distribution's libraries, with man pages and shell completion
-#   single    replaces the programs by the static `lockstep` and links to it; packages made from it run on any distribution
+#   single    the static `lockstep` instead of the programs, with a symlink lockstep-VERB for each; its packages run on any distribution
 #   common    what both need: the doctor's probe, the check's stand-ins, units, recipes, documentation
 #   viewer    lockstep-view (gui/ has its own rules); viewer_single and viewer_common like single and common
 # `cmake --install` without a component leaves out "single" and "viewer_single".

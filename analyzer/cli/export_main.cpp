@@ -64,13 +64,13 @@ std::string Write(const std::string& path, ExportFunction exporter, const Bundle
 
 int Run(const settings::ParsedOptions& options) {
   std::vector<std::pair<std::string, const ExportFormat*>> files;
-  for (const ExportFormat& format : ExportFormats()) {
+  for (const ExportFormat& format : kExportFormats) {
     if (options.Given(format.name)) files.emplace_back(options.Text(format.name), &format);
   }
   if (files.empty()) {
     const auto option = [](std::string* out, const ExportFormat& format) { absl::StrAppend(out, "--", format.name); };
     return settings::UsageError(
-        "export", options.Wrong(absl::StrCat("none of ", absl::StrJoin(ExportFormats(), ", ", option), " given")));
+        "export", options.Wrong(absl::StrCat("none of ", absl::StrJoin(kExportFormats, ", ", option), " given")));
   }
   if (std::count_if(files.begin(), files.end(), [](const auto& file) { return file.first == "-"; }) > 1)
     return settings::UsageError("export", options.Wrong("only one of these files can be standard output"));

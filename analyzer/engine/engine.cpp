@@ -109,8 +109,10 @@ bool MayBeNetwork(Reason reason) {
 
 bool OnlyEndKnown(const Rank& rank) {
   const Process& process = rank.process;
-  return rank.memberships.empty() && rank.ops.empty() && rank.threads.empty() && process.evidence == nullptr &&
-         process.stack.empty() && (process.python_stack.empty() || !process.exception.empty()) && HasEnded(process);
+  // Evidence taken after the end is only the host's kernel log.
+  const bool looked_at = process.evidence != nullptr && process.evidence->took_ns() != 0;
+  return rank.memberships.empty() && rank.ops.empty() && rank.threads.empty() && !looked_at && process.stack.empty() &&
+         (process.python_stack.empty() || !process.exception.empty()) && HasEnded(process);
 }
 
 void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
@@ -125,7 +127,7 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
   if (model.stalled && !stuck_inside && !reported) RuleOut(NotTheCause::NETWORK, verdict);
   bool marks = false;
   for (const Rank& r : model.bundle.ranks) marks |= r.gpu_marks != ring::GpuMarks::kOff;
-  if ((kind == HOST_STALL || kind == RANK_DEAD) && marks) RuleOut(NotTheCause::GPU, verdict);
+  if (kind == HOST_STALL && marks) RuleOut(NotTheCause::GPU, verdict);
 }
 
 // Finds what is stuck, which calls disagree and which processes ended. Owns the data that the causes refer to.
@@ -153,8 +155,8 @@ class StillSide {
     BlameTheSilent(*facts, &causes);
     JoinStorage(&causes);
     if (causes.empty()) Append(FromAbsence(*facts));
-    if (causes.empty()) Append(FromHashes(*facts));
-    PreferReported();
+    Prefer(FromHashes);
+    Prefer(FromAsyncErrors);
   }
   StillSide(const StillSide&) = delete;
   StillSide& operator=(const StillSide&) = delete;
@@ -169,10 +171,11 @@ class StillSide {
   std::vector<Cause> causes;
 
  private:
-  // An error that NCCL reported is stronger evidence than waits with an unknown reason.
-  void PreferReported() {
+  // Calls with different hashes, and errors that NCCL reported, are stronger evidence than waits with an unknown
+  // reason.
+  void Prefer(std::vector<Cause> (*rule)(const Facts&)) {
     if (std::ranges::any_of(causes, [](const Cause& c) { return !c.doubtful || c.grade >= kAnyone; })) return;
-    if (std::vector<Cause> reported = FromAsyncErrors(*facts); !reported.empty()) causes = std::move(reported);
+    if (std::vector<Cause> found = rule(*facts); !found.empty()) causes = std::move(found);
   }
 
   std::vector<Divergence> divergences_;
@@ -261,9 +264,14 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   for (const NotTheCause& why : legal) *verdict.add_ruled_out() = why;
   SayWatchdogEnds(model, &verdict);
   if (causes.empty() && !legal.empty()) verdict.set_verdict(VERDICT_LATE);
-  slow->clocks.Fill(&verdict);
-  slow->slowness.Fill(&verdict);
-  ExplainStartUp(model, &verdict);
+  // Nothing was recorded. What is known of the ranks comes from the process that started them.
+  const bool only_ends =
+      verdict.ranks_only_ended() == verdict.ranks_read() && !std::ranges::all_of(bundle.ranks, IsFramework);
+  if (!only_ends) {
+    slow->clocks.Fill(&verdict);
+    slow->slowness.Fill(&verdict);
+    ExplainStartUp(model, &verdict);
+  }
   AddCheckpoints(bundle, &verdict);
   SayWhatIsNotWrapped(bundle, &verdict);
   SayWhatHadNoRoom(bundle.ranks, &verdict);
@@ -276,12 +284,14 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   }
   if (causes.empty()) {
     const bool damaged = std::ranges::any_of(bundle.ranks, &Rank::damaged);
-    if (damaged || verdict.ranks_read() < verdict.ranks_expected()) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
+    if (damaged || only_ends || verdict.ranks_read() == 0 || verdict.ranks_read() < verdict.ranks_expected())
+      verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
     for (const Problem& p : bundle.problems) {
       if (!p.note) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
     }
     SayWhatIsNotSeen(model, options.late_after_ns, &verdict);
-    if (!bundle.ranks.empty() && !OnlyProcessesKnown(bundle)) AddNotSeen(NotSeen::SAME_VALUES, {}, &verdict);
+    if (!bundle.ranks.empty() && !only_ends && !OnlyProcessesKnown(bundle))
+      AddNotSeen(NotSeen::SAME_VALUES, {}, &verdict);
   }
   PutIntoWords(&verdict);
   if (look)

@@ -5,9 +5,12 @@
 #include <string>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/engine/facts/process_place.h"
+#include "analyzer/engine/rules/rules.h"
 #include "analyzer/util/nccl_version.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 
@@ -35,6 +38,8 @@ std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict) {
 
 namespace {
 
+constexpr int kMostPlaces = 4;
+
 // For a verdict that names no rank, in a job without recorded calls: adds what stacks cannot show.
 void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
   verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
@@ -47,7 +52,18 @@ void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
   if (!stopped.empty()) AddNotSeen(NotSeen::RANKS_STOPPED, stopped, verdict);
   if (!moved.empty()) AddNotSeen(NotSeen::RANKS_MOVING, moved, verdict);
   if (SayWhatWasRefused(bundle, verdict).size() == bundle.ranks.size()) return;
-  AddNotSeen(NotSeen::ONLY_STACKS, {}, verdict);
+  std::map<std::string, std::vector<int32_t>> places;
+  for (const Rank& rank : bundle.ranks) {
+    if (std::string place = InnermostOf(rank); !place.empty()) places[std::move(place)].push_back(rank.rank);
+  }
+  Detail* detail = AddNotSeen(NotSeen::ONLY_STACKS, {}, verdict);
+  for (const auto& [place, ranks] : places) {
+    if (detail->members_size() == kMostPlaces) {
+      detail->add_members(absl::StrCat(places.size() - kMostPlaces, " more places"));
+      break;
+    }
+    detail->add_members(absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks), " ", place));
+  }
 }
 
 // For a verdict that names no rank: adds that the data does not show whether the job still runs. Unless `doubted` is

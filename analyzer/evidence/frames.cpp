@@ -3,20 +3,21 @@
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
+#include "analyzer/evidence/redact.h"
 #include "analyzer/util/printable.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int kMostPlaceFrames = 256;
 constexpr size_t kMostPlaceBytes = 200;
 constexpr std::string_view kKernel = "[kernel] ";
 
 // Parts of paths of libraries and frameworks, which are not the user's code.
-constexpr std::string_view kLibraries[] = {
-    "site-packages/", "dist-packages/", "lib/python3", "<frozen ",        "torch/",   "threading.py",
-    "selectors.py",   "socket.py",      "queue.py",    "subprocess.py",   "asyncio/", "concurrent/",
-    "contextlib.py",  "importlib/",     "pickle.py",   "multiprocessing", "<string>"};
+constexpr std::string_view kLibraryParts[] = {"site-packages/", "dist-packages/", "lib/python3", "/torch/"};
+// Beginnings of such paths, as some tools shorten them. redact.h has the packages.
+constexpr std::string_view kLibraryBegins[] = {
+    "<frozen ", "<string>",    "threading.py",  "selectors.py", "socket.py", "queue.py",        "subprocess.py",
+    "asyncio/", "concurrent/", "contextlib.py", "importlib/",   "pickle.py", "multiprocessing/"};
 
 // Functions in which any thread may wait: they do not show what it waits for.
 constexpr std::string_view kWaiting[] = {
@@ -33,9 +34,10 @@ bool IsPython(std::string_view frame) {
   return Holds(frame, ".py:") || Holds(frame, "<string>:") || Holds(frame, "<stdin>:");
 }
 
-bool IsLibrary(std::string_view frame) {
-  return std::any_of(std::begin(kLibraries), std::end(kLibraries),
-                     [frame](std::string_view library) { return Holds(frame, library); });
+bool IsLibrary(std::string_view file) {
+  return IsPublicPackage(file) ||
+         std::ranges::any_of(kLibraryParts, [file](std::string_view part) { return Holds(file, part); }) ||
+         std::ranges::any_of(kLibraryBegins, [file](std::string_view begin) { return file.starts_with(begin); });
 }
 
 // Returns whether a frame is uninformative: a function in which everything waits, or a sentence instead of a frame.
@@ -108,11 +110,11 @@ std::string PlaceText(std::string_view text) {
 
 int CodeFrame(const google::protobuf::RepeatedPtrField<Frame>& frames) {
   int any_python = -1, native = -1;
-  for (int i = 0; i < std::min(frames.size(), kMostPlaceFrames); ++i) {
+  for (int i = 0; i < std::min(frames.size(), kMostStackFrames); ++i) {
     const std::string_view text = frames[i].text();
     if (text.empty()) continue;
     if (frames[i].kind() == StackFrame::PYTHON) {
-      if (!IsLibrary(text)) return i;
+      if (!IsLibrary(frames[i].file())) return i;
       if (any_python < 0) any_python = i;
     } else if (native < 0 && !Waits(text)) {
       native = i;

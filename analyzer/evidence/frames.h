@@ -8,6 +8,9 @@
 
 namespace lockstep {
 
+// Longer stacks are cut to this many frames.
+constexpr int kMostStackFrames = 256;
+
 // Parses a frame of dumps, digests and stacks.json: "read (io.c:12)", "[kernel] pipe_read+0x2a/0x50", "load
 // (train.py:88)", "train.py:88 load". The only parser of these texts.
 Frame ParseFrame(std::string_view text);
@@ -18,7 +21,7 @@ std::string_view WithoutOffset(std::string_view text);
 // Returns "log_metrics() at train.py:402", without folders: the form of a place in all sentences.
 std::string PlaceText(std::string_view frame);
 
-// Returns whether the frame is the kernel's entry of system calls, which carries no information.
+// Returns whether the frame is the kernel's system-call entry point, which carries no information.
 bool IsSystemCallEntry(std::string_view text);
 
 // Returns the index of the user's code in a stack (innermost first); -1 if there is none. This is the innermost Python

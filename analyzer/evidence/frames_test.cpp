@@ -40,6 +40,12 @@ TEST(Frames, TheFrameOfTheUsersCodeIsFound) {
   EXPECT_EQ(PlaceIn({"__poll", "_recv (/opt/lib/python3.11/socket.py:8)"}), "_recv (/opt/lib/python3.11/socket.py:8)");
   EXPECT_EQ(PlaceIn({"clock_nanosleep+0x2a/0x50", "stall_host(int)+0x10", "main"}), "stall_host(int)");
   EXPECT_EQ(PlaceIn({"__futex_wait", "pthread_cond_wait"}), "");
+  // The collector's frames, and a user's file whose name ends like a library's.
+  EXPECT_EQ(PlaceIn({"match (python3.11/re/__init__.py:166)", "clean (/home/x/regex.py:3)"}),
+            "clean (/home/x/regex.py:3)");
+  EXPECT_EQ(PlaceIn({"get (queue.py:171)", "main (/home/x/my_queue.py:13)", "<module> (/home/x/run.py:15)"}),
+            "main (/home/x/my_queue.py:13)");
+  EXPECT_EQ(PlaceIn({"step (accelerate/optimizer.py:9)", "train (/home/x/run.py:15)"}), "train (/home/x/run.py:15)");
   EXPECT_EQ(PlaceIn({}), "");
   EXPECT_LE(PlaceIn({std::string(100'000, 'f') + ".py:1"}).size(), 200u);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "analyzer/evidence/frames.h"
 #include "analyzer/model/bundle.h"
 #include "analyzer/util/parse_json.h"
 #include "analyzer/util/small_file.h"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr size_t kMostBytes = 64u << 20;
 constexpr size_t kMostNodes = 1u << 20;
-constexpr size_t kMostFramesOfOne = 256;
 constexpr size_t kMostRanks = 1u << 22;  // in all runs together
 
 // Expands inclusive runs and skips invalid ones. *left is the number of ranks that may still be read.
@@ -55,7 +55,7 @@ bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* erro
     MergedStack stack;
     stack.ranks = RanksIn(JsonMember(node, "ranks"), &left);
     if (stack.ranks.empty()) continue;
-    for (size_t at = i; at != 0 && stack.frames.size() < kMostFramesOfOne; at = parent[at]) {
+    for (size_t at = i; at != 0 && std::ssize(stack.frames) < kMostStackFrames; at = parent[at]) {
       const nlohmann::json& frame = JsonMember(nodes[at], "frame");
       stack.frames.push_back(frame.is_string() ? frame.get<std::string>() : "?");
     }

@@ -105,16 +105,6 @@ bool IsPublicModule(std::string_view path) {
   return base == "python" || StartsWithAny(base, kPublicModules);
 }
 
-// Returns whether the path begins with a public package or Python's own library: "torch/serialization.py",
-// "python3.11/threading.py".
-bool IsPublicPackage(std::string_view path) {
-  const std::string_view package = path.substr(0, path.find('/'));
-  if (package.size() == path.size()) return false;
-  if (package.substr(0, 8) == "python3.") return package.find_first_not_of("0123456789t", 8) == package.npos;
-  const absl::string_view name(package.data(), package.size());
-  return std::find(std::begin(kPublicPackages), std::end(kPublicPackages), name) != std::end(kPublicPackages);
-}
-
 // Returns the part of a path that names a public Python file, "site-packages/torch/utils/data/dataloader.py"; empty if
 // there is none.
 std::string_view PublicPart(std::string_view path) {
@@ -221,6 +211,14 @@ RedactLevel LevelOf(const ProcessEvidence& evidence) {
 }
 
 }  // namespace
+
+bool IsPublicPackage(std::string_view path) {
+  const std::string_view package = path.substr(0, path.find('/'));
+  if (package.size() == path.size()) return false;
+  if (package.substr(0, 8) == "python3.") return package.find_first_not_of("0123456789t", 8) == package.npos;
+  const absl::string_view name(package.data(), package.size());
+  return std::find(std::begin(kPublicPackages), std::end(kPublicPackages), name) != std::end(kPublicPackages);
+}
 
 const char* RedactLevelName(RedactLevel level) {
   return level == RedactLevel::kPaths ? "paths" : level == RedactLevel::kStacks ? "stacks" : "no";
@@ -445,7 +443,8 @@ bool Redactor::IsDone(const ProcessEvidence& evidence) const {
 std::string Redactor::Mount(std::string_view mount) const {
   const size_t type = std::min(mount.rfind(" ("), mount.size());
   const std::string_view path = mount.substr(0, type);
-  // A mount that does not begin with a slash is already a hash. The last name of a mount is a folder's, not a file's.
+  // A mount that does not begin with a slash is already a hash. The last part of a mount is the name of a folder, so it
+  // is hashed too; Path() may keep it.
   if (!on() || path.size() < 2 || path[0] != '/' || IsSystemPath(path)) return std::string(mount);
   return Hash(path) + std::string(mount.substr(type));
 }

@@ -23,6 +23,10 @@ enum class RedactLevel : uint8_t {
   kStacks,  // also file names, functions and thread names, except public ones
 };
 
+// Returns whether the path begins with a public package or Python's own library: "torch/serialization.py",
+// "python3.11/threading.py".
+bool IsPublicPackage(std::string_view path);
+
 // "no", "paths", "stacks".
 const char* RedactLevelName(RedactLevel level);
 absl::StatusOr<RedactLevel> ParseRedactLevel(std::string_view text);

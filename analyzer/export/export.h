@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
 
@@ -46,7 +45,7 @@ struct ExportFormat {
   const char* name;  // the name of its option and setting, "csv"
   ExportFunction write;
 };
-// Returns the formats, in the order in which they are written if several are requested.
-absl::Span<const ExportFormat> ExportFormats();
+// In the order in which they are written if several are requested.
+constexpr ExportFormat kExportFormats[] = {{"perfetto", ExportPerfetto}, {"chrome", ExportChrome}, {"csv", ExportCsv}};
 
 }  // namespace lockstep

@@ -250,7 +250,7 @@ TEST(Export, RanksAndTimeCanBeSelected) {
 }
 
 TEST(Export, AFailingWriterEndsTheExport) {
-  for (const ExportFormat& format : ExportFormats()) {
+  for (const ExportFormat& format : kExportFormats) {
     int calls = 0;
     const auto done = format.write(MakeExportJob(), MakeExportVerdict(), {}, [&calls](std::string_view) {
       return ++calls < 10 ? absl::OkStatus() : absl::ResourceExhaustedError("full");

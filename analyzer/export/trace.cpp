@@ -62,11 +62,14 @@ class Walk {
   int64_t arrow_ns_ = 0;  // time of the arrow ends at the causes
 };
 
+std::string NameOf(const Communicator& comm, size_t limit) {
+  return Printable(comm.name.empty() ? comm.id : comm.name, limit);
+}
+
 std::string Walk::SliceName(const Rank& rank, const Op& op) const {
   std::string name = OperationName(bundle_, op);
   if (op.membership >= rank.memberships.size()) return name;
-  const Communicator& comm = bundle_.comms[rank.memberships[op.membership].comm];
-  return absl::StrCat(name, " on ", Printable(comm.name.empty() ? comm.id : comm.name, 64));
+  return absl::StrCat(name, " on ", NameOf(bundle_.comms[rank.memberships[op.membership].comm], 64));
 }
 
 void Walk::AddArrows(const ChainLink& link, int64_t most) {
@@ -304,9 +307,7 @@ void Walk::RunStreams(size_t index, const TraceRow& parent) {
     }
     if (slices.empty()) continue;
     std::vector<std::string> names;
-    for (uint32_t comm : comms)
-      names.push_back(
-          Printable(bundle_.comms[comm].name.empty() ? bundle_.comms[comm].id : bundle_.comms[comm].name, 48));
+    for (uint32_t comm : comms) names.push_back(NameOf(bundle_.comms[comm], 48));
     SortUnique(&names);
     std::string name = key.first ? "GPU:" : absl::StrCat("stream ", key.second, ":");
     for (size_t i = 0; i < names.size() && i < 3; ++i) absl::StrAppend(&name, i > 0 ? ", " : " ", names[i]);

@@ -34,7 +34,7 @@ void BoundNumbers(Rank* rank) {
     BoundCounts(kUnknown,
                 {&m.issued, &m.launched, &m.started, &m.completed, &m.p2p_issued, &m.p2p_started, &m.p2p_completed});
     BoundCounts(1, {&m.first_seq});
-    BoundCounts(0, {&m.lost_records, &m.not_loaded});
+    BoundCounts(0, {&m.lost_records, &m.not_loaded, &m.unrecorded});
     for (PeerCount& peer : m.peers) BoundCounts(0, {&peer.sends, &peer.recvs});
     for (HashCheckpoint& checkpoint : m.checkpoints) BoundCounts(kNone, {&checkpoint.seq});
   }

@@ -1,5 +1,4 @@
-// The interface between files and the analysis: one class for each dump format. analyzer/formats/load/registry.cpp
-// lists them.
+// The interface between files and the analysis. analyzer/formats/load/registry.cpp lists the dump formats.
 #pragma once
 
 #include <atomic>
@@ -17,16 +16,14 @@
 
 namespace lockstep {
 
-// What the first bytes of a file show. kYes means a magic number, so later damage is reported as damage. kMaybe means
-// that the bytes fit the format.
-enum class Claim { kNo, kMaybe, kYes };
-
 struct LoadLimits {
   uint64_t all = 2'000'000;      // if all files together have at most this many operations, all are loaded
-  uint64_t newest = 2'000'000;   // otherwise, this many of the newest operations, shared equally among the ranks,
+  uint64_t newest = 1'000'000;   // otherwise, this many of the newest operations, shared equally among the ranks,
   uint64_t history = 1'000'000;  // and up to this many older operations, where hashes of calls differ
   uint32_t at_least = 40;        // minimum number of newest operations for each rank
-  std::string job;               // the job to load; empty if there is only one
+  // Shared equally among Flight Recorder dumps: one with more than twice its share keeps about its share, the newest.
+  uint64_t entries = 500'000;
+  std::string job;  // the job to load; empty if there is only one
 };
 
 struct ReadControl {
@@ -57,29 +54,22 @@ struct Records {
   bool explained = false;
 };
 
-// Stateless, so several threads may use one object at the same time.
-class FormatReader {
- public:
-  virtual ~FormatReader() = default;
-
+// One dump format.
+struct FormatReader {
   // For messages: the format ("ring file"), and how its files begin ("\"LOCKSTEP RING\"", "any text").
-  virtual const char* name() const = 0;
-  virtual const char* beginning() const = 0;
-  // Returns the usual extension of the format's files. An unreadable file with this extension is always reported.
-  virtual const char* ending() const { return ""; }
-  // Returns the rank in a file's name, for problems with unreadable files; -1 if there is none.
-  virtual int32_t RankOf(const std::string&) const { return -1; }
-
-  // `head` is the first 512 bytes of the file, or all of a shorter file. The decision does not depend on the file name.
-  virtual Claim Claims(std::string_view head) const = 0;
+  const char *name, *beginning;
+  // Returns whether a file may have this format. `head` is its first 512 bytes, or all of a shorter file. The decision
+  // does not depend on the file name.
+  bool (*claims)(std::string_view head);
   // Rank::source of the format's ranks. If several formats have one source, the first of them reads the files of all of
   // them in one call.
-  virtual Source source() const = 0;
-  // Returns how many times Read() reads each file.
-  virtual int passes() const { return 1; }
+  Source source;
   // Adds the contents of the files, which are sorted by path. The files are untrusted; damage becomes a problem in
-  // `records`.
-  virtual void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const = 0;
+  // `records`. Several threads may call it at the same time.
+  void (*read)(const std::vector<std::string>& paths, const ReadControl& control, Records* records);
+  bool certain = false;     // files begin with a magic number, so later damage is reported as damage
+  const char* ending = "";  // the usual extension of the files; an unreadable file with it is always reported
+  int passes = 1;           // how often `read` reads each file
 };
 
 }  // namespace lockstep

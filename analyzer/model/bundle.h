@@ -77,9 +77,9 @@ struct Membership {
   std::vector<HashCheckpoint> checkpoints;
   std::vector<PeerCount> peers;
   int64_t lost_records = 0;  // operations on this communicator that are no longer in Rank::ops
-  // Operations that are counted but not in Rank::ops: they were not loaded, or the source has no entries for them
-  // (PyTorch has none for sends and receives on gloo). Their absence proves nothing.
-  int64_t not_loaded = 0;
+  // Operations that are counted but not in Rank::ops, so their absence proves nothing: older ones that were not loaded,
+  // and those that the source does not record (PyTorch does not record sends and receives on gloo).
+  int64_t not_loaded = 0, unrecorded = 0;
   int32_t async_error = 0;
   int32_t color = 0, key = 0;
   uint32_t ring_index = kNoIndex;  // slot in the rank's ring, for cross references
@@ -254,7 +254,7 @@ struct Rank {
   int64_t captured_ns = 0;                  // when the rank's data was taken, on the rank's clock; 0 if unknown
   int64_t real_minus_mono_ns = 0;
   TimeSource time_source = TimeSource::kUnknown;
-  // Upper limit of the lateness of started_ns and completed_ns; 0 means the source's usual limit.
+  // At least 95 % of started_ns and completed_ns are late by at most this; 0 means the source's usual limit.
   int64_t time_uncertainty_ns = 0;
   uint64_t records_lost = 0;
   uint64_t not_loaded = 0;  // operations in the file that are not in `ops`; see Membership::not_loaded

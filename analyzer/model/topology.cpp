@@ -5,7 +5,12 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/util/small_file.h"
 
 namespace lockstep {
@@ -16,43 +21,22 @@ constexpr size_t kMaxHosts = size_t{1} << 20;
 constexpr size_t kMaxNameBytes = 256;
 constexpr int kMaxProblems = 20;
 
-bool PlainName(std::string_view name) {
+bool PlainName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
 }
 
-// Splits at any of these characters; `skip_empty` drops empty pieces.
-std::vector<std::string_view> Split(std::string_view text, std::string_view separators, bool skip_empty) {
-  std::vector<std::string_view> pieces;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find_first_of(separators, at), text.size());
-    if (end > at || !skip_empty) pieces.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return pieces;
-}
-
-std::string_view Strip(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower;
+std::vector<absl::string_view> Words(absl::string_view text) {
+  return absl::StrSplit(text, absl::ByAnyChar(" \t"), absl::SkipEmpty());
 }
 
 std::string_view Short(std::string_view host) { return host.substr(0, host.find('.')); }
 
-// Returns the value of KEY=VALUE on a topology.conf line; empty if there is none. `key` is in lower case, the line may
-// be in any case.
-std::string_view ValueOf(std::string_view line, std::string_view key) {
-  for (std::string_view word : Split(line, " \t", true)) {
+// Returns the value of KEY=VALUE on a topology.conf line; empty if there is none. Keys may be in any case.
+absl::string_view ValueOf(absl::string_view line, absl::string_view key) {
+  for (absl::string_view word : Words(line)) {
     const size_t equals = word.find('=');
-    if (equals != std::string_view::npos && Lower(word.substr(0, equals)) == key) return word.substr(equals + 1);
+    if (equals != word.npos && absl::EqualsIgnoreCase(word.substr(0, equals), key)) return word.substr(equals + 1);
   }
   return {};
 }
@@ -61,16 +45,12 @@ class Parser {
  public:
   Parser(const std::string& path, std::vector<Problem>* problems) : path_(path), problems_(problems) {}
 
-  void Parse(std::string_view text) {
-    size_t at = 0;
-    while (at < text.size() && !full_) {
-      const size_t end = std::min(text.find('\n', at), text.size());
-      line_at_ = static_cast<int64_t>(at);
-      std::string_view line = text.substr(at, end - at);
-      at = end + 1;
+  void Parse(absl::string_view text) {
+    for (absl::string_view line : absl::StrSplit(text, '\n')) {
+      if (full_) break;
+      line_at_ = line.data() - text.data();
       ++line_number_;
-      line = line.substr(0, line.find('#'));
-      line = Strip(line);
+      line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
       if (!line.empty()) Line(line);
     }
     if (skipped_ > kMaxProblems) {
@@ -81,40 +61,41 @@ class Parser {
   std::map<std::string, HostPlace> hosts;
 
  private:
-  void Line(std::string_view line) {
-    if (Lower(line.substr(0, 11)) == "switchname=") {
-      const std::string_view name = ValueOf(line, "switchname"), nodes = ValueOf(line, "nodes");
+  void Line(absl::string_view line) {
+    if (absl::StartsWithIgnoreCase(line, "switchname=")) {
+      const absl::string_view name = ValueOf(line, "switchname"), nodes = ValueOf(line, "nodes");
       if (!PlainName(name)) return Skip("a switch without a valid name");
       if (nodes.empty()) return;
       std::vector<std::string> listed;
-      if (!ExpandHostList(nodes, kMaxHosts - hosts.size(), &listed)) Skip("its Nodes= is not a valid host list");
+      if (!ExpandHostList({nodes.data(), nodes.size()}, kMaxHosts - hosts.size(), &listed))
+        Skip("its Nodes= is not a valid host list, or has too many hosts");
       for (std::string& host : listed) Add(host, "", name);
       return;
     }
-    const bool commas = line.find(',') != std::string_view::npos;
-    std::vector<std::string_view> fields;
-    if (commas) {
-      for (std::string_view field : Split(line, ",", false)) fields.push_back(Strip(field));
+    std::vector<absl::string_view> fields;
+    if (absl::StrContains(line, ',')) {
+      fields = absl::StrSplit(line, ',');
+      for (absl::string_view& field : fields) field = absl::StripAsciiWhitespace(field);
     } else {
-      fields = Split(line, " \t", true);
+      fields = Words(line);
     }
     if (fields.size() > 16) return Skip("more than sixteen columns");
     if (hosts.empty() && !columns_read_ && ReadColumns(fields)) return;
     columns_read_ = true;
-    const auto at = [&](size_t column) -> std::string_view {
-      return column < fields.size() && fields[column] != "-" ? fields[column] : std::string_view();
+    const auto at = [&](size_t column) {
+      return column < fields.size() && fields[column] != "-" ? fields[column] : absl::string_view();
     };
-    const std::string_view host = at(host_column_), rack = at(rack_column_), leaf = at(switch_column_);
+    const absl::string_view host = at(host_column_), rack = at(rack_column_), leaf = at(switch_column_);
     if (!PlainName(host) || (!rack.empty() && !PlainName(rack)) || (!leaf.empty() && !PlainName(leaf))) {
       return Skip("it does not have the form HOST RACK SWITCH");
     }
     Add(std::string(host), rack, leaf);
   }
 
-  bool ReadColumns(const std::vector<std::string_view>& fields) {
+  bool ReadColumns(const std::vector<absl::string_view>& fields) {
     size_t host = SIZE_MAX, rack = SIZE_MAX, leaf = SIZE_MAX;
     for (size_t i = 0; i < fields.size(); ++i) {
-      const std::string name = Lower(fields[i]);
+      const std::string name = absl::AsciiStrToLower(fields[i]);
       if (name == "host" || name == "node" || name == "hostname") host = i;
       if (name == "rack") rack = i;
       if (name == "switch" || name == "leaf" || name == "leaf_switch") leaf = i;
@@ -127,7 +108,7 @@ class Parser {
     return true;
   }
 
-  void Add(const std::string& host, std::string_view rack, std::string_view leaf) {
+  void Add(const std::string& host, absl::string_view rack, absl::string_view leaf) {
     if (hosts.size() >= kMaxHosts) {
       problems_->push_back(
           {path_, line_at_, absl::StrCat("more than ", kMaxHosts, " hosts; the rest is ignored"), -1, true});
@@ -153,39 +134,31 @@ class Parser {
   int skipped_ = 0;
 };
 
-bool ParseSmall(std::string_view digits, uint64_t* out) {
-  if (digits.empty() || digits.size() > 9) return false;
-  *out = 0;
-  for (char c : digits) {
-    if (c < '0' || c > '9') return false;
-    *out = *out * 10 + static_cast<uint64_t>(c - '0');
-  }
-  return true;
+bool ParseSmall(absl::string_view digits, uint64_t* out) {
+  return digits.size() <= 9 && digits.find_first_not_of("0123456789") == digits.npos && absl::SimpleAtoi(digits, out);
 }
 
-// Expands all brackets of one element of a host list; the last bracket varies fastest. Returns false if the element is
+// Expands all brackets of one element of a host list; the first bracket varies fastest. Returns false if the element is
 // malformed or gives too many names.
-bool ExpandOne(std::string_view element, size_t limit, std::vector<std::string>* hosts) {
+bool ExpandOne(absl::string_view element, size_t limit, std::vector<std::string>* hosts) {
   std::vector<std::string> names{""};
   while (!element.empty()) {
     const size_t open = element.find('[');
-    const std::string_view plain = element.substr(0, open);
-    if (plain.find(']') != std::string_view::npos) return false;
-    for (std::string& name : names) name.append(plain);
-    if (open == std::string_view::npos) break;
+    const absl::string_view plain = element.substr(0, open);
+    if (absl::StrContains(plain, ']')) return false;
+    for (std::string& name : names) absl::StrAppend(&name, plain);
+    if (open == element.npos) break;
     const size_t close = element.find(']', open);
-    if (close == std::string_view::npos) return false;
+    if (close == element.npos) return false;
     std::vector<std::string> longer;
-    for (std::string_view range : Split(element.substr(open + 1, close - open - 1), ",", false)) {
+    for (absl::string_view range : absl::StrSplit(element.substr(open + 1, close - open - 1), ',')) {
       const size_t dash = range.find('-');
-      const std::string_view from = range.substr(0, dash),
-                             to = dash == std::string_view::npos ? from : range.substr(dash + 1);
+      const absl::string_view from = range.substr(0, dash), to = dash == range.npos ? from : range.substr(dash + 1);
       uint64_t first = 0, last = 0;
       if (!ParseSmall(from, &first) || !ParseSmall(to, &last) || last < first) return false;
       if ((last - first + 1) * names.size() > limit - std::min(limit, longer.size() + hosts->size())) return false;
       for (uint64_t number = first; number <= last; ++number) {
-        std::string digits = absl::StrCat(number);
-        if (digits.size() < from.size()) digits.insert(0, from.size() - digits.size(), '0');
+        const std::string digits = absl::StrFormat("%0*d", static_cast<int>(from.size()), number);
         for (const std::string& name : names) longer.push_back(name + digits);
       }
     }
@@ -209,7 +182,7 @@ bool ExpandHostList(std::string_view list, size_t limit, std::vector<std::string
     if (i < list.size() && list[i] == '[') ++depth;
     if (i < list.size() && list[i] == ']') --depth;
     if (i < list.size() && (list[i] != ',' || depth > 0)) continue;
-    if (i > begin) good = ExpandOne(list.substr(begin, i - begin), limit, hosts) && good;
+    if (i > begin) good = ExpandOne({list.data() + begin, i - begin}, limit, hosts) && good;
     if (hosts->size() >= limit) return good && i == list.size();
     begin = i + 1;
   }
@@ -218,7 +191,7 @@ bool ExpandHostList(std::string_view list, size_t limit, std::vector<std::string
 
 std::vector<HostPlace> ParseTopology(std::string_view text, const std::string& path, std::vector<Problem>* problems) {
   Parser parser(path, problems);
-  parser.Parse(text);
+  parser.Parse({text.data(), text.size()});
   std::vector<HostPlace> places;
   places.reserve(parser.hosts.size());
   for (auto& [host, place] : parser.hosts) places.push_back(std::move(place));

@@ -20,7 +20,8 @@ namespace lockstep {
 std::vector<HostPlace> ParseTopology(std::string_view text, const std::string& path, std::vector<Problem>* problems);
 
 // Expands Slurm's host lists: "gpu[01-03,7],login" gives gpu01 gpu02 gpu03 gpu7 login. Appends to `hosts` until it has
-// `limit` entries. Returns false if more hosts follow or an element is malformed; valid elements are still appended.
+// `limit` entries. Returns false if more hosts follow, or if an element is malformed or does not fit; elements that are
+// valid and fit are still appended.
 bool ExpandHostList(std::string_view list, size_t limit, std::vector<std::string>* hosts);
 
 // Reads the file (at most 64 MiB). The racks and switches in it override those of dump headers. Returns the errors of

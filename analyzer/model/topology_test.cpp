@@ -51,6 +51,9 @@ TEST(Topology, HostListsAreExpanded) {
   hosts.clear();
   EXPECT_FALSE(ExpandHostList("a[1-9999][1-9999][1-9999]", 1000, &hosts));
   EXPECT_LE(hosts.size(), 1000u);
+  hosts.clear();
+  EXPECT_FALSE(ExpandHostList("a[1-3],b", 2, &hosts)) << "the first element does not fit";
+  EXPECT_EQ(hosts, std::vector<std::string>{"b"});
 }
 
 TEST(Topology, LinesThatAreNotUnderstoodAreReportedAndSkipped) {

@@ -15,34 +15,12 @@
 
 namespace lockstep {
 
-struct MergedStacks;
-
 constexpr int64_t kArchiveWaitNs = 1'500'000'000;
 
 // LOCKSTEP_ARCHIVE; empty if no archive is configured.
 std::string ArchiveFromEnvironment();
 
-// The archive's answer; empty if no archive was queried, or it knows nothing.
-struct Before {
-  struct Item {
-    std::string what, name;    // "host" or "code place"
-    int64_t culprit_of = 0;    // number of earlier incidents whose first finding names it
-    int64_t incidents = 0;     // number of incidents searched: the newest, of all jobs
-    int64_t last_real_ns = 0;  // time of the newest incident that names it; 0 if there is none
-    std::string last_kind;     // "GPU_STALL"
-    std::string text;          // one sentence
-  };
-  std::vector<Item> items;
-  std::string unknown;  // why the archive did not answer; empty if it did
-  bool empty() const { return items.empty() && unknown.empty(); }
-};
-
-// Like VerdictText and the other functions in report.h, with the archive's answer.
-std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Before& before,
-                        const TextStyle& style = {});
-std::string ReportText(const Verdict& verdict, const Bundle& bundle, const Before& before);
-std::string ReportJson(const Verdict& verdict, const Before& before);
-std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged, const Before& before);
+// Adds the row with the archive's answer.
 void AddBeforeRow(const Before& before, ReportContent* content);
 
 // Returns the hosts and code places of the first finding's culprits as JSON; empty if there are none, or if it would

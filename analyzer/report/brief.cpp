@@ -116,7 +116,7 @@ std::string RestOfChain(const Finding& finding, int links) {
   if (shown.empty() || rest <= 0) return "";
   const auto near = static_cast<int64_t>(direct.size()), far = rest - near;
   const std::string who = FewRanks(finding.culprit_ranks());
-  std::string text = absl::StrCat(CountText(rest), rest == 1 ? " more rank waits" : " more ranks wait");
+  std::string text = Counted(rest, "more rank waits", "more ranks wait");
   if (far <= 0) return absl::StrCat(text, " for ", who);
   if (near == 0) return absl::StrCat(text, " behind other waiting ranks");
   return absl::StrCat(text, ": ", CountText(far), " behind other waiting ranks, ", CountText(near), " for ", who);
@@ -356,10 +356,6 @@ std::string Colored(const std::vector<std::string>& lines, const ReportContent& 
 }
 
 }  // namespace
-
-std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const TextStyle& style) {
-  return VerdictText(verdict, bundle, Before(), style);
-}
 
 std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Before& before, const TextStyle& style) {
   ReportContent content = BuildReport(verdict, bundle);

@@ -16,9 +16,8 @@ std::vector<std::string> CheckpointLines(const Verdict& verdict) {
   std::vector<std::string> lines;
   for (const CheckpointMount& mount : verdict.checkpoint()) {
     std::string line = absl::StrCat(
-        CountText(mount.ranks()), mount.ranks() == 1 ? " rank" : " ranks",
-        mount.hosts() == 0 ? ""
-                           : absl::StrCat(" on ", CountText(mount.hosts()), mount.hosts() == 1 ? " host" : " hosts"),
+        Counted(mount.ranks(), "rank", "ranks"),
+        mount.hosts() == 0 ? "" : absl::StrCat(" on ", Counted(mount.hosts(), "host", "hosts")),
         mount.longest_ns() > 0 ? (mount.ranks() == 1 ? " has been" : " have been")
         : mount.ranks() == 1   ? " is"
                                : " are",

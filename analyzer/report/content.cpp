@@ -182,7 +182,8 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told)
   for (const Rank& rank : bundle.ranks) {
     present.push_back(rank.rank);
     if (rank.damaged) damaged.push_back(rank.rank);
-    if (rank.gpu_marks == ring::GpuMarks::kOff && rank.source != Source::kFlightRecorder) unmarked.push_back(&rank);
+    if (rank.gpu_marks == ring::GpuMarks::kOff && rank.source != Source::kFlightRecorder && !rank.memberships.empty())
+      unmarked.push_back(&rank);
     lost += rank.records_lost;
   }
   std::vector<std::string> lines;
@@ -191,10 +192,13 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle, size_t told)
   if (!missing.empty()) lines.push_back(MissingText(verdict, missing));
   if (!damaged.empty()) lines.push_back(absl::StrCat("partly unreadable: ", RanksText(damaged)));
   if (lost > 0)
-    lines.push_back(absl::StrCat(CountText(static_cast<int64_t>(lost)), " records were dropped while recording"));
+    lines.push_back(
+        absl::StrCat(Counted(static_cast<int64_t>(lost), "record was", "records were"), " dropped while recording"));
   if (!unmarked.empty())
-    lines.push_back(absl::StrCat("GPU progress markers are off on ", CountText(static_cast<int64_t>(unmarked.size())),
-                                 " ranks: what their GPUs did was not recorded"));
+    lines.push_back(absl::StrCat(
+        "GPU progress markers are off on ",
+        Counted(static_cast<int64_t>(unmarked.size()), "rank: what its GPU did", "ranks: what their GPUs did"),
+        " was not recorded"));
   block.AddRow("DATA", std::move(lines));
   block.AddRow("clocks", ClockLines(verdict, bundle));
 
@@ -263,7 +267,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   const std::string who =
       verdict.ranks_read() < verdict.ranks_expected()
           ? absl::StrCat(CountText(verdict.ranks_read()), " of ", CountText(verdict.ranks_expected()), " ranks")
-          : absl::StrCat(CountText(verdict.ranks_read()), verdict.ranks_read() == 1 ? " rank" : " ranks");
+          : Counted(verdict.ranks_read(), "rank", "ranks");
   if (!verdict.findings().empty()) {
     content.headline = Headline(verdict.findings(0));
     content.waiting = WaitingText(verdict.findings(0));
@@ -300,6 +304,8 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
                          [kind](const NotSeen& of) { return of.kind() == kind; });
     };
     const bool moving = not_seen(NotSeen::RANKS_MOVING);
+    const bool only_stacks = missing.empty() && !told && not_seen(NotSeen::ONLY_STACKS);
+    const bool no_calls = verdict.ranks_only_ended() == verdict.ranks_read() && missing.empty();
     const bool only_stacks_help =
         missing.empty() && !told && (not_seen(NotSeen::STILL_RUNNING) || not_seen(NotSeen::NO_CALL_IN_DUMPS));
     const std::string gap = missing.empty() ? "" : absl::StrCat("; there is no data from ", RanksText(missing, 8));
@@ -309,8 +315,13 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     const std::string read = absl::StrCat(who, one ? " was read" : " were read");
     if (verdict.ranks_read() == 0) {
       content.headline = "the data does not show how far any rank is";
+    } else if (no_calls && !told) {
+      content.headline = absl::StrCat(who, " ended, and nothing shows a fault; their calls were not recorded");
     } else if (moving && !told) {
       content.headline = absl::StrCat(who, " were examined: some are still moving, and nothing shows a hang");
+    } else if (only_stacks) {
+      content.headline = absl::StrCat("not known whether the job hangs: ", who,
+                                      " were examined, and their stacks do not show which one delays the others");
     } else if (told || !waited.empty()) {
       content.headline = absl::StrCat(read, told || gap.empty() ? no_culprit : gap);
     } else {
@@ -326,9 +337,12 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     const std::set<std::string> folders = FoldersOf(bundle);
     const std::string to = folders.size() == 1 ? absl::StrCat(" to ", Printable(*folders.begin(), 400)) : "";
     content.first.AddRow("do",
-                         {moving             ? "1. Look again in a minute. A job that continues is not stuck."
-                          : only_stacks_help ? "1. Check whether the job still makes progress. If not, add the ranks' "
-                                               "stacks (`py-spy dump --pid PID`) and analyze again."
+                         {moving              ? "1. Look again in a minute. A job that continues is not stuck."
+                          : only_stacks_help  ? "1. Check whether the job still makes progress. If not, add the ranks' "
+                                                "stacks (`py-spy dump --pid PID`) and analyze again."
+                          : only_stacks       ? "1. If the job does not continue, add Flight Recorder dumps: run "
+                                                "`lockstep attach --ask-torch`."
+                          : no_calls && !told ? "1. If this job uses NCCL, run `lockstep doctor` where it runs."
                           : missing.empty() || told
                               ? "1. Add the missing or unreadable data, and analyze again."
                               : absl::StrCat("1. Add data from ", RanksText(missing, 8), to, " and analyze again.")});

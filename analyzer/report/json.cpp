@@ -1,12 +1,11 @@
 // The JSON of a verdict and its schema. Both follow the messages of proto/verdict.proto field by field.
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/before.h"
 #include "analyzer/report/phrases.h"
 #include "analyzer/report/recommended.h"
 #include "analyzer/report/report.h"
@@ -29,12 +28,8 @@ constexpr int kSchemaVersion = 6;
 std::string EnumName(const EnumDescriptor& type, int number) {
   const auto* value = type.FindValueByNumber(number);
   const std::string& name = (value == nullptr ? type.value(0) : value)->name();
-  std::string prefix;
-  for (const char c : type.name()) {
-    if (isupper(static_cast<unsigned char>(c)) != 0 && !prefix.empty()) break;
-    prefix.push_back(static_cast<char>(toupper(static_cast<unsigned char>(c))));
-  }
-  prefix.push_back('_');
+  const auto second = std::find_if(type.name().begin() + 1, type.name().end(), absl::ascii_isupper);
+  const std::string prefix = absl::StrCat(absl::AsciiStrToUpper(std::string(type.name().begin(), second)), "_");
   return absl::StartsWith(name, prefix) ? name.substr(prefix.size()) : name;
 }
 
@@ -192,8 +187,6 @@ std::string Dump(const Json& json) {
 std::string VerdictName(VerdictKind kind) { return EnumName(*VerdictKind_descriptor(), kind); }
 
 std::string FindingName(FindingKind kind) { return EnumName(*FindingKind_descriptor(), kind); }
-
-std::string ReportJson(const Verdict& verdict) { return ReportJson(verdict, Before()); }
 
 std::string ReportJson(const Verdict& verdict, const Before& before) {
   Json json = MessageJson(Finished(verdict, before));

@@ -111,8 +111,8 @@ std::string AtPlace(const Finding& finding) {
   return site != nullptr ? in(site->place()) : nowhere;
 }
 
-// "; it is now in item() at clip_grads.py:97": the place that a rank reached after a wrong or skipped call. Empty for a
-// wrong call with a known call site.
+// "; it now waits for its GPU in item() at clip_grads.py:97": where a rank is after a wrong or skipped call. Empty for
+// a wrong call with a known call site.
 std::vector<Clause> NowIn(const Finding& finding) {
   const FindingFacts& facts = FindingFactsOf(finding.kind());
   if (finding.place().empty() || SaysWhere(finding)) return {};
@@ -122,7 +122,11 @@ std::vector<Clause> NowIn(const Finding& finding) {
         finding.culprit_ranks().empty() || SiteOfCulprit(finding) != nullptr)
       return {};
   }
-  return {{"; ", absl::StrCat(several ? "they are" : "it is", " now in ", Printable(PlaceText(finding.place()), 80))}};
+  const bool gpu = !several && finding.culprits_size() == 1 && finding.culprits(0).condition() == Culprit::IN_WAIT;
+  return {{"; ", absl::StrCat(several ? "they are now in "
+                              : gpu   ? "it now waits for its GPU in "
+                                      : "it is now in ",
+                              Printable(PlaceText(finding.place()), 80))}};
 }
 
 // "; checkpoint, not moving". The evidence shows the same in more words. A moving process is not mentioned: it may
@@ -180,7 +184,8 @@ std::string RanksReadText(const Verdict& verdict) {
       CountText(read), verdict.ranks_expected() > 0 ? absl::StrCat(" of ", CountText(verdict.ranks_expected())) : "",
       one ? " rank read" : " ranks read");
   if (verdict.ranks_only_ended() > 0)
-    absl::StrAppend(&text, " (for ", CountText(verdict.ranks_only_ended()), " more, only the end is known)");
+    absl::StrAppend(&text, " (for ", CountText(verdict.ranks_only_ended()), read > 0 ? " more" : "",
+                    ", only the end is known)");
   return text;
 }
 

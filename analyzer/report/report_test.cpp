@@ -163,7 +163,7 @@ TEST(Report, TheFirstScreenHasOneSizeAndNamesTheNextStep) {
   EXPECT_EQ(lines[0], "HUNG 31 s  rank 5 (node0, GPU 5): never called AllReduce #41 on dp_1. 7 other");
   EXPECT_EQ(lines[1], "           ranks are waiting for it.");
   EXPECT_EQ(lines[2], "  do       1. Look at the stacks.");
-  EXPECT_THAT(VerdictText(MakeHung(), MakeBundle(8), {.width = 80, .color = true}),
+  EXPECT_THAT(VerdictText(MakeHung(), MakeBundle(8), {}, {.width = 80, .color = true}),
               StartsWith("\x1b[1;31mHUNG\x1b[0m"));
 }
 
@@ -503,6 +503,12 @@ TEST(Report, RanksWithOnlyAKnownEndAreCounted) {
   verdict.set_ranks_only_ended(1);
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (for 1 more, only the end is known)"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("7 of 8 ranks read (for 1 more, only the end is known)"));
+  verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
+  verdict.clear_findings();
+  verdict.set_ranks_only_ended(8);
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
+              StartsWith("INCOMPLETE DATA  8 ranks ended, and nothing shows a fault; their calls were not recorded\n"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("0 of 8 ranks read (for 8, only the end is known)"));
 }
 
 TEST(Report, CheckpointsAreListedByMount) {

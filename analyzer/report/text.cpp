@@ -26,8 +26,6 @@ void AppendBlock(const ReportBlock& block, std::string* out) {
 
 }  // namespace
 
-std::string ReportText(const Verdict& verdict, const Bundle& bundle) { return ReportText(verdict, bundle, Before()); }
-
 std::string ReportText(const Verdict& verdict, const Bundle& bundle, const Before& before) {
   ReportContent content = BuildReport(verdict, bundle);
   AddBeforeRow(before, &content);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/settings/table.h"
 #include "analyzer/settings/types.h"
@@ -70,10 +71,7 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
   const auto wrong = [&](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat(Place(entry), ": ", what));
   };
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    absl::string_view line = absl::string_view(text).substr(at, end - at);
-    at = end + 1;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++entry.line;
     if (line.size() > ring::kMostConfigLine)
       return wrong(absl::StrCat("the line is longer than ", ring::kMostConfigLine, " bytes; shorten it"));

@@ -1,10 +1,10 @@
 #include "analyzer/settings/help.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "absl/strings/str_join.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/settings/verbs.h"
 #include "analyzer/util/printable.h"
 
 namespace lockstep::settings {
@@ -43,10 +43,7 @@ std::string Details(const Row& row) {
   if (row.kind == Kind::kChoice && row.meaning.find('\n') == std::string::npos) parts.push_back(ChoiceList(row));
   if (row.separator != 0) parts.push_back("may be repeated");
   if (!row.fallback.empty() && !IsFlag(row)) parts.push_back("default: " + row.fallback);
-  std::string derived = "LOCKSTEP_" + row.section + "_" + row.key;
-  std::transform(derived.begin(), derived.end(), derived.begin(),
-                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(toupper(c)); });
-  if (!row.variable.empty() && row.variable != derived) parts.push_back(row.variable);
+  if (!row.variable.empty() && row.variable != DerivedVariable(row.section, row.key)) parts.push_back(row.variable);
   return absl::StrJoin(parts, "; ");
 }
 

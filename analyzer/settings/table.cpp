@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "analyzer/settings/verbs.h"
 #include "recorder/ring/settings.h"
 
@@ -153,11 +154,7 @@ const Row* FindOptionKey(std::string_view section, std::string_view key) {
 
 bool IsFlag(const Row& row) { return row.kind == Kind::kFlag || row.kind == Kind::kNotFlag; }
 
-std::string ChoiceList(const Row& row) {
-  std::string text;
-  for (const char c : row.choices) text += c == '|' ? std::string(", ") : std::string(1, c);
-  return text;
-}
+std::string ChoiceList(const Row& row) { return absl::StrReplaceAll(row.choices, {{"|", ", "}}); }
 
 std::string Nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string best;

@@ -29,8 +29,8 @@ struct Row {
   std::string section;  // the verb, or "recorder"
   std::string key;
   std::string variable;  // empty for an option that files and the environment cannot set
-  // "--late-after"; empty if there is no option. In that case, Lockstep exports the value from a file into the
-  // program's environment.
+  // "--late-after"; empty if there is no option. In that case, a value from a file is exported into this process's
+  // environment, except in the section [recorder].
   std::string option;
   Kind kind = Kind::kText;
   std::string value;     // the placeholder for the value in --help: "FILE"

@@ -1,12 +1,12 @@
 #include "analyzer/settings/types.h"
 
-#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 
 namespace lockstep::settings {
@@ -15,15 +15,10 @@ namespace {
 constexpr std::string_view kByteUnits = "KMGT";
 
 std::string NumberText(const Row& row, double number) {
-  char text[32];
-  if (row.kind == Kind::kBytes) {
-    size_t unit = 0;
-    for (; number >= 1024 && std::fmod(number, 1024) == 0 && unit < kByteUnits.size(); ++unit) number /= 1024;
-    snprintf(text, sizeof text, "%.0f", number);
-    return text + (unit == 0 ? std::string() : std::string(1, kByteUnits[unit - 1]));
-  }
-  snprintf(text, sizeof text, "%.10g", number);
-  return text;
+  if (row.kind != Kind::kBytes) return absl::StrFormat("%.10g", number);
+  size_t unit = 0;
+  for (; number >= 1024 && std::fmod(number, 1024) == 0 && unit < kByteUnits.size(); ++unit) number /= 1024;
+  return absl::StrFormat("%.0f", number) + (unit == 0 ? std::string() : std::string(1, kByteUnits[unit - 1]));
 }
 
 std::string Range(const Row& row) {
@@ -130,8 +125,7 @@ std::string Wrong(const Row& row, std::string_view value, bool limits) {
 }  // namespace
 
 bool ParseFlag(std::string_view text, bool* value) {
-  std::string lower;
-  for (const char c : text) lower += static_cast<char>(tolower(static_cast<unsigned char>(c)));
+  const std::string lower = absl::AsciiStrToLower(std::string(text));
   for (const char* yes : {"yes", "on", "true", "1"}) {
     if (lower == yes) return *value = true, true;
   }
@@ -190,17 +184,14 @@ bool ParseAge(std::string_view text, int64_t* seconds) {
 
 bool ParseRankRanges(std::string_view text, RankRanges* ranges) {
   RankRanges read;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string_view part = text.substr(at, end - at);
-    const size_t dash = std::min(part.find('-'), part.size());
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(std::string(text), ','))) {
+    const size_t dash = part.find('-');
     int64_t first = 0, last = 0;
     if (!ParseNumber(part.substr(0, dash), &first)) return false;
     last = first;
-    if (dash < part.size() && !ParseNumber(part.substr(dash + 1), &last)) return false;
+    if (dash != part.npos && !ParseNumber(part.substr(dash + 1), &last)) return false;
     if (last < first || last > INT32_MAX) return false;
     read.emplace_back(static_cast<int32_t>(first), static_cast<int32_t>(last));
-    at = end + 1;
   }
   *ranges = std::move(read);
   return true;
@@ -220,9 +211,7 @@ std::vector<std::string> WrongRecorderVariables() {
     const char* value = row.section == kRecorder ? getenv(row.variable.c_str()) : nullptr;
     if (value == nullptr || *value == 0) continue;
     // As in the recorder, case does not matter, and 0 and no mean off.
-    std::string text = value;
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return static_cast<char>(tolower(c)); });
+    const std::string text = absl::AsciiStrToLower(value);
     bool on = true;
     if (row.kind == Kind::kChoice && ParseFlag(text, &on) &&
         ("|" + row.choices + "|").find(on ? "|on|" : "|off|") != std::string::npos)

@@ -1,9 +1,8 @@
 #include "analyzer/settings/verbs.h"
 
-#include <algorithm>
-#include <cctype>
-
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace lockstep::settings {
 namespace {
@@ -120,11 +119,15 @@ Option Redact(const char* help) {
   return Choice("redact", "LEVEL", "no|paths|stacks", help).Variable("LOCKSTEP_REDACT").Default("no").Common();
 }
 
-constexpr const char* kRedactHelp =
-    "what to remove before anything is written\n"
-    "no: nothing is removed\n"
-    "paths: folder names become hashes\n"
-    "stacks: also the names of files, functions and threads, except those of public libraries and Python packages";
+// Explains each level.
+Option RedactLevels(const char* before = "is written") {
+  const std::string help = absl::StrCat("what to remove before anything ", before,
+                                        "\nno: nothing is removed\n"
+                                        "paths: folder names become hashes\n"
+                                        "stacks: also the names of files, functions and threads, except those of "
+                                        "public libraries and Python packages");
+  return Redact(help.c_str());
+}
 
 Option LateAfter(double least, double most) {
   return Seconds("late-after", "ignore operations in flight for less than this")
@@ -168,7 +171,7 @@ Option Library() {
   return File("library", "the recorder")
       .Variable("LOCKSTEP_LIBRARY")
       .NoOption()
-      .Default("../lib/liblockstep.so, relative to the program")
+      .Default("../lib/liblockstep.so, relative to Lockstep's own program")
       .Common();
 }
 
@@ -264,13 +267,7 @@ Verb Agent() {
              Text("host", "NAME", "name of this host; use the same name for the recorder")
                  .Variable("LOCKSTEP_HOST")
                  .Default("uname"),
-             LateAfter(kAboveZero, kDay),
-             Redact("what to remove before anything leaves the host\n"
-                    "no: nothing is removed\n"
-                    "paths: folder names become hashes\n"
-                    "stacks: also the names of files, functions and threads, except those of public libraries and "
-                    "Python packages"),
-             Rack(), Switch(), RuntimeDir()}}},
+             LateAfter(kAboveZero, kDay), RedactLevels("leaves the host"), Rack(), Switch(), RuntimeDir()}}},
       .notes = {"On SIGTERM, the agent finishes what it is writing, spends at most 3 s sending what is queued, and "
                 "exits. SIGHUP reopens "
                 "the log.",
@@ -297,8 +294,7 @@ Verb Analyze() {
                    Flag("start", "after the text, show what the job's start-up spent its time on"),
                    Flag("speed", "after the text, show how fast each operation was, and how fast it could be"),
                    Flag("timing", "print how long each stage took, and the peak memory, on standard error"),
-                   Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
-                   Redact(kRedactHelp)}},
+                   Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(), RedactLevels()}},
                  {"Analysis",
                   {Text("job", "NAME", "analyze this job, if PATH contains several").Lone(), LateAfter(0, 1e9),
                    LineRate(), NcclTests(),
@@ -399,7 +395,9 @@ Verb Check() {
                  {"Output",
                   {Choice("format", "FORMAT", "text|json", "text or JSON").Default("text"),
                    Folder("out", "keep the records of all rounds in this folder").Default("remove them"), Library()}}},
-      .notes = {"Exit status: 0 nothing found; 1 faults found; 2 wrong usage; 3 COMMAND could not be checked."},
+      .notes =
+          {"Exit status: 0 nothing found; 1 faults found; 2 wrong usage; 3 COMMAND could not be checked, or hung or "
+           "waited when --seconds had passed, and its calls show no fault."},
       .operand = "COMMAND",
       .least_operands = 1,
       .most_operands = kAnyNumber,
@@ -411,7 +409,7 @@ Verb Clean() {
           .purpose = "remove ring files that no process writes to any more",
           .usage = {"[OPTIONS]"},
           .text = {"Removes the ring files that no process writes to any more. It keeps the rings of running "
-                   "processes, of processes in other containers and of other users, and prints why."},
+                   "processes, of other users, and of containers that it cannot inspect, and prints why."},
           .examples = {{"lockstep clean --dry-run", "show what it would remove"},
                        {"lockstep clean --older-than 2d", "only rings without a new record for two days"},
                        {"lockstep clean --older-than 2d --incidents /var/lib/lockstep/incidents", "for cron"}},
@@ -554,15 +552,10 @@ Verb Attach() {
                  .Default("uname")}},
            {"Incident",
             {Folder("out", "write the incident folder here").Default("./lockstep-incident-JOB-DATE-TIME"),
-             Redact(
-                 "what to remove before anything is written. With paths or stacks, output files and RAS are not read\n"
-                 "no: nothing is removed\n"
-                 "paths: folder names become hashes\n"
-                 "stacks: also the names of files, functions and threads, except those of public libraries and Python "
-                 "packages")}},
+             RedactLevels("is written. With paths or stacks, output files and RAS are not read")}},
            Connection()},
       .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none was "
-                "chosen; 3 no job found, or no folder for the incident."},
+                "chosen; 3 no job was found, it could not be examined, or the incident folder cannot be written."},
       .operand = "PID",
       .most_operands = kAnyNumber};
 }
@@ -628,7 +621,7 @@ Verb Evidence() {
                   {File("ring",
                         "ring of the process. If ptrace is refused, the recorder answers instead, if it runs with "
                         "LOCKSTEP_HELPER=on"),
-                   Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 2147483647).Lone().Hidden(),
+                   RedactLevels(), Keys(), Number("stacks-of", "").Limits(1, 2147483647).Lone().Hidden(),
                    Number("gpus-of", "").Limits(1, 2147483647).Lone().Hidden(),
                    Number("limit-ms", "").Limits(1, 1e9).Lone().Hidden(),
                    Number("ring-fd", "").Limits(3, 1e9).Lone().Hidden(), File("nvml", "").Lone().Hidden(),
@@ -660,7 +653,7 @@ Verb Export() {
                    Seconds("around-stop", "only events at most this long before or after the job stopped")
                        .Default("all")
                        .Limits(0, 1e9),
-                   Redact(kRedactHelp), Keys()}}},
+                   RedactLevels(), Keys()}}},
       .notes = {"FILE is either complete or not created; - means standard output.",
                 "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file cannot be written; 130 ended by "
                 "Ctrl-C, without a partial file."},
@@ -699,12 +692,13 @@ Verb Mcp() {
       .purpose = "let an AI assistant query incidents",
       .usage = {"[OPTIONS] PATH..."},
       .text = {"Serves incidents to an AI assistant over the Model Context Protocol, on standard input and output. The "
-               "tools only read: incidents, verdict, why, ranks, stacks, query, compare. Each sentence has an evidence "
-               "id. PATH is what lockstep analyze reads, or a folder of incidents. It reads nothing else."},
+               "tools (incidents, verdict, why, ranks, stacks, query, compare) are read-only. Each sentence has an "
+               "evidence id. PATH is what lockstep analyze reads, or a folder of incidents. The server reads nothing "
+               "else."},
       .examples = {{"lockstep mcp /var/lib/lockstep-collector", "as the server command in an assistant's settings"},
                    {"lockstep mcp incident", "one incident"},
                    {"lockstep mcp --redact stacks incident", "without names of code and files"}},
-      .groups = {{"", {Redact(kRedactHelp), Keys()}}},
+      .groups = {{"", {RedactLevels(), Keys()}}},
       .notes = {"Exit status: 0 standard input ended; 2 wrong usage; 3 standard output cannot be written."},
       .operand = "PATH",
       .operand_kind = Kind::kFile,
@@ -767,7 +761,7 @@ Verb Run() {
              OnVerdict("run this command through the shell for each verdict, with the verdict as JSON on standard "
                        "input and its main facts as variables LOCKSTEP_VERDICT_...")
                  .Excludes("collector"),
-             OnVerdictTimeout(), Redact(kRedactHelp)}},
+             OnVerdictTimeout(), RedactLevels()}},
            {"Recording and detection",
             {Choice("gpu", "MODE", "off|done|full|events|watch|auto",
                     "how the GPU's progress is recorded. watch is full, or events if CUDA_DEVICE_MAX_CONNECTIONS is 1")
@@ -800,8 +794,8 @@ Verb Serve() {
       .purpose = "show incidents in a browser",
       .usage = {"[OPTIONS] FOLDER...", "--readers FILE --add-reader NAME"},
       .text = {"Shows the incidents in FOLDER in a browser: a list, and for each incident its explore page, its report "
-               "and its verdict. FOLDER is an incident folder, or a folder of them, such as a collector's --out. It "
-               "reads nothing else and writes nothing. Reload the list to see new incidents.",
+               "and its verdict. FOLDER is an incident folder, or a folder of them, such as a collector's --out. The "
+               "server reads nothing else and writes nothing. Reload the list to see new incidents.",
                "It listens on loopback and prints the address, which contains a secret token: other users of this host "
                "cannot guess it. To serve other hosts it needs TLS and readers' keys, which browsers ask for as a "
                "password."},
@@ -880,12 +874,6 @@ Verb View() {
       .most_operands = kAnyNumber};
 }
 
-std::string Upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(toupper(c)); });
-  return text;
-}
-
 const char* ValueName(Kind kind) {
   switch (kind) {
     case Kind::kFile: return "FILE";
@@ -903,6 +891,10 @@ const char* ValueName(Kind kind) {
 
 }  // namespace
 
+std::string DerivedVariable(const std::string& section, const std::string& key) {
+  return absl::AsciiStrToUpper(absl::StrReplaceAll(absl::StrCat("LOCKSTEP_", section, "_", key), {{"-", "_"}}));
+}
+
 std::vector<Verb> MakeVerbs() {
   std::vector<Verb> verbs = {Agent(),  Analyze(), ArchiveVerb(), Attach(),   Check(),  Clean(),  Collector(),
                              Config(), Doctor(),  Dump(),        Evidence(), Export(), Keygen(), Mcp(),
@@ -912,7 +904,7 @@ std::vector<Verb> MakeVerbs() {
     for (Group& group : verb.groups) {
       for (Row& row : group.rows) {
         row.section = verb.name;
-        if (row.variable == kDerived) row.variable = "LOCKSTEP_" + Upper(verb.name + "_" + row.key);
+        if (row.variable == kDerived) row.variable = DerivedVariable(verb.name, row.key);
         if (row.option == kDerived) row.option = "--" + row.key;
         if (row.value.empty()) row.value = ValueName(row.kind);
       }

@@ -11,13 +11,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -93,46 +94,14 @@ struct FrDump {
   }
 };
 
-// A value for the writer.
-struct FrValue {
-  enum class Kind { kNone, kBool, kInt, kDouble, kText, kList, kTuple, kDict };
-  Kind kind = Kind::kNone;
-  int64_t number = 0;
-  double real = 0;
-  std::string text = {};
-  std::vector<FrValue> items = {};  // for a dictionary: the values
-  std::vector<std::string> keys = {};
-  int shared = 0;  // values with the same nonzero number are one shared object
+using Json = nlohmann::ordered_json;
 
-  static FrValue Int(int64_t number) { return {.kind = Kind::kInt, .number = number}; }
-  static FrValue Real(double real) { return {.kind = Kind::kDouble, .real = real}; }
-  static FrValue Bool(bool value) { return {.kind = Kind::kBool, .number = value}; }
-  static FrValue Text(std::string text) { return {.kind = Kind::kText, .text = std::move(text)}; }
-  static FrValue List() { return {.kind = Kind::kList}; }
-  static FrValue Tuple() { return {.kind = Kind::kTuple}; }
-  static FrValue Dict() { return {.kind = Kind::kDict}; }
-  FrValue& Add(FrValue item) {
-    items.push_back(std::move(item));
-    return *this;
-  }
-  FrValue& Set(std::string key, FrValue item) {
-    keys.push_back(std::move(key));
-    items.push_back(std::move(item));
-    return *this;
-  }
-  FrValue* Find(const std::string& key) {
-    for (size_t i = 0; i < keys.size(); i++) {
-      if (keys[i] == key) return &items[i];
-    }
-    return nullptr;
-  }
-};
-
+// Writes the array `process_group` as a tuple, and equal stack frames once, as PyTorch does.
 class PickleWriter {
  public:
   explicit PickleWriter(int protocol = 2) : protocol_(protocol) {}
 
-  std::string Write(const FrValue& value) {
+  std::string Write(const Json& value) {
     out_ = {'\x80', static_cast<char>(protocol_)};
     if (protocol_ >= 4) {
       out_ += '\x95';
@@ -192,191 +161,128 @@ class PickleWriter {
       Number(static_cast<uint64_t>(number), 8);
     }
   }
-  void Save(const FrValue& value) {
-    if (value.shared != 0 && shared_.contains(value.shared)) return Get(shared_[value.shared]);
-    switch (value.kind) {
-      case FrValue::Kind::kNone: out_ += 'N'; return;
-      case FrValue::Kind::kBool: out_ += value.number != 0 ? '\x88' : '\x89'; return;
-      case FrValue::Kind::kInt: return Int(value.number);
-      case FrValue::Kind::kDouble: {
-        uint64_t bits = 0;
-        std::memcpy(&bits, &value.real, 8);
+  void Save(const Json& value, bool tuple = false) {
+    switch (value.type()) {
+      case Json::value_t::null: out_ += 'N'; return;
+      case Json::value_t::boolean: out_ += value.get<bool>() ? '\x88' : '\x89'; return;
+      case Json::value_t::number_integer:
+      case Json::value_t::number_unsigned: return Int(value.get<int64_t>());
+      case Json::value_t::number_float: {
+        const auto bits = std::bit_cast<uint64_t>(value.get<double>());
         out_ += 'G';
         for (int i = 7; i >= 0; i--) out_ += static_cast<char>(bits >> (8 * i));
         return;
       }
-      case FrValue::Kind::kText: return Text(value.text);
-      case FrValue::Kind::kTuple:
-        if (value.items.empty()) {
-          out_ += ')';
-          return;
-        }
-        if (value.items.size() > 3) out_ += '(';
-        for (const FrValue& item : value.items) Save(item);
-        out_ += value.items.size() > 3 ? 't' : "\x85\x86\x87"[value.items.size() - 1];
-        break;
-      case FrValue::Kind::kList:
-      case FrValue::Kind::kDict: {
-        bool dict = value.kind == FrValue::Kind::kDict;
-        out_ += dict ? '}' : ']';
-        if (value.shared != 0) shared_[value.shared] = puts_;
-        Put();
-        bool single = protocol_ >= 4 && value.items.size() == 1;
-        if (value.items.empty()) return;
-        if (!single) out_ += '(';
-        for (size_t i = 0; i < value.items.size(); i++) {
-          if (dict) Text(value.keys[i]);
-          Save(value.items[i]);
-        }
-        out_ += single ? (dict ? 's' : 'a') : (dict ? 'u' : 'e');
+      case Json::value_t::string: return Text(value.get_ref<const std::string&>());
+      default: break;
+    }
+    if (tuple && value.is_array()) {
+      if (value.empty()) {
+        out_ += ')';
         return;
       }
+      if (value.size() > 3) out_ += '(';
+      for (const Json& item : value) Save(item);
+      out_ += value.size() > 3 ? 't' : "\x85\x86\x87"[value.size() - 1];
+      return Put();
     }
-    if (value.shared != 0) shared_[value.shared] = puts_;
+    if (value.contains("filename")) {
+      const auto [known, fresh] = frames_.try_emplace(value.dump(), puts_);
+      if (!fresh) return Get(known->second);
+    }
+    const bool dict = value.is_object();
+    out_ += dict ? '}' : ']';
     Put();
+    const bool single = protocol_ >= 4 && value.size() == 1;
+    if (value.empty()) return;
+    if (!single) out_ += '(';
+    for (const auto& [key, item] : value.items()) {
+      if (dict) Text(key);
+      Save(item, key == "process_group");
+    }
+    out_ += single ? (dict ? 's' : 'a') : (dict ? 'u' : 'e');
   }
 
   int protocol_;
   std::string out_;
   uint32_t puts_ = 0;
-  std::map<std::string, uint32_t> texts_;
-  std::map<int, uint32_t> shared_;
+  std::map<std::string, uint32_t> texts_, frames_;
 };
-
-inline void WriteJson(const FrValue& value, std::string* out) {
-  auto quote = [out](const std::string& text) {
-    *out += '"';
-    for (char c : text) {
-      if (c == '"' || c == '\\') *out += '\\';
-      *out += c;
-    }
-    *out += '"';
-  };
-  switch (value.kind) {
-    case FrValue::Kind::kNone: *out += "null"; return;
-    case FrValue::Kind::kBool: *out += value.number != 0 ? "true" : "false"; return;
-    case FrValue::Kind::kInt: *out += std::to_string(value.number); return;
-    case FrValue::Kind::kDouble: *out += std::to_string(value.real); return;
-    case FrValue::Kind::kText: return quote(value.text);
-    default: break;
-  }
-  bool dict = value.kind == FrValue::Kind::kDict;
-  *out += dict ? '{' : '[';
-  for (size_t i = 0; i < value.items.size(); i++) {
-    if (i > 0) *out += ',';
-    if (dict) {
-      quote(value.keys[i]);
-      *out += ':';
-    }
-    WriteJson(value.items[i], out);
-  }
-  *out += dict ? '}' : ']';
-}
 
 // Returns the dump's values. With `json`, returns them as in PyTorch's JSON: no frames, numbers in pg_status as text,
 // 0 for missing times, no empty list of entries.
-inline FrValue ToValue(const FrDump& dump, bool json = false) {
-  using V = FrValue;
+inline Json ToValue(const FrDump& dump, bool json = false) {
   auto rank_text = [](const FrGroup& group) {
     std::string text = "[";
     for (int32_t rank : group.ranks) text += (text.size() > 1 ? ", " : "") + std::to_string(rank);
     return group.ranks_text.empty() ? text + "]" : group.ranks_text;
   };
-  auto sizes = [](const Sizes& shapes) {
-    V out = V::List();
-    for (const std::vector<int64_t>& shape : shapes) {
-      V tensor = V::List();
-      for (int64_t dimension : shape) tensor.Add(V::Int(dimension));
-      out.Add(std::move(tensor));
-    }
-    return out;
-  };
-  auto texts = [](const std::vector<std::string>& list) {
-    V out = V::List();
-    for (const std::string& text : list) out.Add(V::Text(text));
-    return out;
-  };
-  V top = V::Dict();
-  top.Set("version", V::Text(dump.version));
+  Json top = {{"version", dump.version}};
   if (dump.pg_config) {
-    V config = V::Dict();
+    Json& config = top["pg_config"] = Json::object();
     for (const FrGroup& group : dump.groups) {
-      if (!group.in_config) continue;
-      V one = V::Dict();
-      one.Set("name", V::Text(group.name)).Set("desc", V::Text(group.desc)).Set("ranks", V::Text(rank_text(group)));
-      config.Set(group.name, std::move(one));
+      if (group.in_config)
+        config[group.name] = {{"name", group.name}, {"desc", group.desc}, {"ranks", rank_text(group)}};
     }
-    top.Set("pg_config", std::move(config));
   }
-  if (dump.library_version) top.Set(dump.comm_lib_version ? "comm_lib_version" : "nccl_version", V::Text("2.27.3"));
+  if (dump.library_version) top[dump.comm_lib_version ? "comm_lib_version" : "nccl_version"] = "2.27.3";
   if (dump.pg_status) {
-    V status = V::Dict();
-    auto number = [json](int64_t value) { return json ? V::Text(std::to_string(value)) : V::Int(value); };
+    Json& status = top["pg_status"] = Json::object();
+    auto number = [json](int64_t value) { return json ? Json(std::to_string(value)) : Json(value); };
     for (const FrGroup& group : dump.groups) {
       if (!group.in_status) continue;
-      V one = V::Dict();
-      one.Set("last_enqueued_collective", number(group.enqueued));
-      one.Set("last_started_collective", number(group.started));
-      one.Set("last_completed_collective", number(group.completed));
-      status.Set(std::to_string(group.pg_id), std::move(one));
+      status[std::to_string(group.pg_id)] = {{"last_enqueued_collective", number(group.enqueued)},
+                                             {"last_started_collective", number(group.started)},
+                                             {"last_completed_collective", number(group.completed)}};
     }
-    top.Set("pg_status", std::move(status));
   }
-  V entries = V::List();
-  int64_t place = 0;
-  std::map<std::string, int> frame_numbers;
+  Json entries = Json::array();
   for (const FrEntry& entry : dump.entries) {
-    V one = V::Dict();
-    if (!json && !entry.frames.empty()) {
-      V frames = V::List();
-      for (const FrFrame& frame : entry.frames) {
-        V dict = V::Dict();
-        dict.Set("name", V::Text(frame.name)).Set("filename", V::Text(frame.filename)).Set("line", V::Int(frame.line));
-        std::string key = frame.name + "\n" + frame.filename + "\n" + std::to_string(frame.line);
-        dict.shared = frame_numbers.try_emplace(key, static_cast<int>(frame_numbers.size()) + 1).first->second;
-        frames.Add(std::move(dict));
-      }
-      one.Set("frames", std::move(frames));
+    const auto place = static_cast<int64_t>(entries.size());
+    Json& one = entries.emplace_back();
+    if (!json) {
+      for (const FrFrame& frame : entry.frames)
+        one["frames"].push_back({{"name", frame.name}, {"filename", frame.filename}, {"line", frame.line}});
     }
-    auto time = [json](int64_t ns) { return ns == 0 && !json ? V() : V::Int(ns); };
-    one.Set("record_id", V::Int(entry.record_id >= 0 ? entry.record_id : place));
-    one.Set("pg_id", V::Int(entry.pg_id));
-    V group = json ? V::List() : V::Tuple();
-    one.Set("process_group", std::move(group.Add(V::Text(entry.pg)).Add(V::Text(entry.desc))));
-    if (dump.thread) one.Set("thread_name", V::Text(entry.thread_name)).Set("thread_id", V::Text(entry.thread_id));
+    auto time = [json](int64_t ns) { return ns == 0 && !json ? Json() : Json(ns); };
+    one["record_id"] = entry.record_id >= 0 ? entry.record_id : place;
+    one["pg_id"] = entry.pg_id;
+    one["process_group"] = Json::array({entry.pg, entry.desc});
+    if (dump.thread) {
+      one["thread_name"] = entry.thread_name;
+      one["thread_id"] = entry.thread_id;
+    }
     if (dump.single_seq) {
-      one.Set("seq_id", V::Int(entry.is_p2p ? entry.p2p_seq : entry.seq));
+      one["seq_id"] = entry.is_p2p ? entry.p2p_seq : entry.seq;
     } else {
-      one.Set("collective_seq_id", V::Int(entry.seq)).Set("p2p_seq_id", V::Int(entry.p2p_seq));
-      one.Set("op_id", V::Int(entry.op_id >= 0 ? entry.op_id : entry.is_p2p ? entry.p2p_seq : entry.seq));
+      one["collective_seq_id"] = entry.seq;
+      one["p2p_seq_id"] = entry.p2p_seq;
+      one["op_id"] = entry.op_id >= 0 ? entry.op_id : entry.is_p2p ? entry.p2p_seq : entry.seq;
     }
-    one.Set("profiling_name", V::Text(entry.op));
-    one.Set("time_created_ns", V::Int(entry.created_ns >= 0 ? entry.created_ns : kFirstEntryNs + place * 1'000'000));
-    if (entry.duration_ms >= 0) one.Set("duration_ms", V::Real(entry.duration_ms));
-    one.Set("input_sizes", sizes(entry.input));
-    if (!dump.single_seq) one.Set("input_dtypes", texts(entry.input_dtypes));
-    one.Set("output_sizes", sizes(entry.output));
-    if (!dump.single_seq) one.Set("output_dtypes", texts(entry.output_dtypes));
-    one.Set("state", V::Text(entry.state));
-    one.Set("time_discovered_started_ns", time(entry.started_ns));
-    one.Set("time_discovered_completed_ns", time(entry.completed_ns));
-    one.Set("retired", V::Bool(entry.retired));
-    if (!dump.single_seq) one.Set("timeout_ms", V::Int(kTimeoutNs / 1'000'000)).Set("is_p2p", V::Bool(entry.is_p2p));
-    entries.Add(std::move(one));
-    place++;
+    one["profiling_name"] = entry.op;
+    one["time_created_ns"] = entry.created_ns >= 0 ? entry.created_ns : kFirstEntryNs + place * 1'000'000;
+    if (entry.duration_ms >= 0) one["duration_ms"] = entry.duration_ms;
+    one["input_sizes"] = entry.input;
+    if (!dump.single_seq) one["input_dtypes"] = entry.input_dtypes;
+    one["output_sizes"] = entry.output;
+    if (!dump.single_seq) one["output_dtypes"] = entry.output_dtypes;
+    one["state"] = entry.state;
+    one["time_discovered_started_ns"] = time(entry.started_ns);
+    one["time_discovered_completed_ns"] = time(entry.completed_ns);
+    one["retired"] = entry.retired;
+    if (!dump.single_seq) {
+      one["timeout_ms"] = kTimeoutNs / 1'000'000;
+      one["is_p2p"] = entry.is_p2p;
+    }
   }
-  if (dump.write_entries && !(json && dump.entries.empty())) top.Set("entries", std::move(entries));
+  if (dump.write_entries && !(json && dump.entries.empty())) top["entries"] = std::move(entries);
   return top;
 }
 
 inline std::string ToPickle(const FrDump& dump, int protocol = 2) {
   return PickleWriter(protocol).Write(ToValue(dump));
 }
-inline std::string ToJson(const FrDump& dump) {
-  std::string out;
-  WriteJson(ToValue(dump, true), &out);
-  return out;
-}
+inline std::string ToJson(const FrDump& dump) { return ToValue(dump, true).dump(); }
 
 class DumpFolder : public support::TempFolder {
  public:

@@ -100,11 +100,14 @@ absl::Status AtomicFile::Flush() {
 }
 
 absl::Status AtomicFile::WriteAt(uint64_t offset, const void* data, size_t bytes) {
-  return WriteAll(fd_.get(), {static_cast<const char*>(data), bytes}, path_, static_cast<int64_t>(offset));
+  if (status_.ok())
+    status_ = WriteAll(fd_.get(), {static_cast<const char*>(data), bytes}, path_, static_cast<int64_t>(offset));
+  return status_;
 }
 
 absl::Status AtomicFile::SetSize(uint64_t bytes) {
-  return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? absl::OkStatus() : FileError("size", path_, errno);
+  if (status_.ok() && ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) status_ = FileError("size", path_, errno);
+  return status_;
 }
 
 absl::Status AtomicFile::Commit() {

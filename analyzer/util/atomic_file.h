@@ -21,8 +21,8 @@ absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path, i
 inline constexpr std::string_view kUnfinishedPrefix = ".lockstep.";
 
 // Writes to a temporary file in the folder of `path`; Commit() syncs and renames it. Without Commit, the destructor
-// removes it, and an existing file at `path` stays unchanged. After an error in Open, Append or Commit, later calls of
-// Append and Commit return that error. Not thread-safe.
+// removes it, and an existing file at `path` stays unchanged. After an error in any call but SetMode, later calls
+// return that error. Not thread-safe.
 class AtomicFile {
  public:
   // The temporary name is `prefix` and six characters.

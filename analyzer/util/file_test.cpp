@@ -67,6 +67,18 @@ TEST_F(FileTest, AFileAppearsCompleteOrNotAtAll) {
   EXPECT_THAT(WriteFileSafely(Path("none/a"), "x").message(), HasSubstr(Path("none/a")));
 }
 
+TEST_F(FileTest, AnErrorKeepsTheFileFromAppearing) {
+  AtomicFile size(Path("a")), place(Path("b"));
+  ASSERT_TRUE(size.Open().ok() && place.Open().ok());
+  EXPECT_FALSE(size.SetSize(UINT64_MAX).ok());
+  EXPECT_FALSE(size.WriteAt(0, "x", 1).ok());
+  EXPECT_FALSE(size.Commit().ok());
+  EXPECT_FALSE(place.WriteAt(INT64_MAX, "x", 1).ok());
+  EXPECT_FALSE(place.SetSize(1).ok());
+  EXPECT_FALSE(place.Commit().ok());
+  EXPECT_FALSE(std::filesystem::exists(Path("a")) || std::filesystem::exists(Path("b")));
+}
+
 TEST_F(FileTest, AUserMayNameAPipe) {
   AtomicFile full = AtomicFile::Output("/dev/full", ".x.");
   ASSERT_TRUE(full.Append("text").ok());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -42,6 +43,13 @@ void Parallel(size_t count, const Work& work) {
   run(0);
   for (std::thread& other : others) other.join();
   if (thrown) std::rethrow_exception(thrown);
+}
+
+// Divides [0, count) into equal parts and calls work(first, last) once for each.
+template <typename Work>
+void InParts(int count, int parts, const Work& work) {
+  const auto bound = [&](size_t part) { return static_cast<int>(int64_t{count} * static_cast<int64_t>(part) / parts); };
+  Parallel(static_cast<size_t>(parts), [&](size_t part, size_t) { work(bound(part), bound(part + 1)); });
 }
 
 }  // namespace lockstep

@@ -35,4 +35,8 @@ std::string CountText(int64_t value) {
   return text;
 }
 
+std::string Counted(int64_t count, const char* one, const char* several) {
+  return absl::StrCat(CountText(count), " ", count == 1 ? one : several);
+}
+
 }  // namespace lockstep

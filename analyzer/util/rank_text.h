@@ -14,4 +14,7 @@ std::string FoldRanks(std::vector<int32_t> ranks, size_t limit = 60);
 // "12,345".
 std::string CountText(int64_t value);
 
+// "1 rank", "3 ranks".
+std::string Counted(int64_t count, const char* one, const char* several);
+
 }  // namespace lockstep

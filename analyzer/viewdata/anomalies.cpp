@@ -10,6 +10,7 @@
 #include "analyzer/report/phrases.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
+#include "analyzer/viewdata/state.h"
 
 namespace lockstep {
 namespace {
@@ -183,18 +184,14 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
     const CallMismatch& m = facts->mismatches(i);
     if (m.comm() < 0) continue;
     std::string values;
-    std::vector<int32_t> odd;
     for (const CallMismatch::Group& g : m.groups()) {
       if (values.size() < 200) absl::StrAppend(&values, values.empty() ? "" : ", ", g.value());
-      if (g.reference()) continue;
-      for (int b = 0; b + 1 < g.ranks().bounds_size(); b += 2) {
-        for (int32_t r = g.ranks().bounds(b); r <= g.ranks().bounds(b + 1); ++r) odd.push_back(r);
-      }
     }
-    SetRuns(odd, AddAnomaly(absl::StrCat("calls differ in ", m.field(), " at #", m.sequence(), " of ",
-                                         CommText(in.bundle, static_cast<uint32_t>(m.comm())), ": ", values),
-                            m.comm(), m.point_to_point() ? -1 : m.sequence(), facts)
-                     ->mutable_ranks());
+    SetRuns(OddRanks(m).List(),
+            AddAnomaly(absl::StrCat("calls differ in ", m.field(), " at #", m.sequence(), " of ",
+                                    CommText(in.bundle, static_cast<uint32_t>(m.comm())), ": ", values),
+                       m.comm(), m.point_to_point() ? -1 : m.sequence(), facts)
+                ->mutable_ranks());
   }
   AddLagging(in, facts);
   AddFailed(in, facts);

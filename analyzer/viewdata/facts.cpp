@@ -5,7 +5,6 @@
 #include "analyzer/engine/replay/judge.h"
 #include "analyzer/report/phrases.h"
 #include "analyzer/viewdata/parts.h"
-#include "analyzer/viewdata/report.h"
 
 namespace lockstep {
 namespace {

@@ -17,6 +17,9 @@ ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict);
 // Like the function above, but computes the verdict itself.
 ViewFacts BuildViewFacts(const Bundle& bundle);
 
+// Sets report and report_text: the lines of `lockstep analyze` in parts, each with its finding. Pure.
+void SetReport(const Bundle& bundle, const Verdict& verdict, ViewFacts* facts);
+
 // Adds merged stacks for ranks whose facts have none: those of threads with Python frames, otherwise all of them. Adds
 // the reasons for missing stacks to facts->unknown.
 void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts);

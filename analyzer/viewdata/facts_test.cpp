@@ -9,6 +9,7 @@
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/formats/lsi/writer.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/testing/timed_job.h"
 #include "tests/support/files.h"
@@ -21,27 +22,19 @@ using testing::Call;
 using testing::HostFault;
 using testing::Job;
 
-std::vector<int32_t> Ranks(const RankRuns& runs) {
-  std::vector<int32_t> ranks;
-  for (int i = 0; i + 1 < runs.bounds_size(); i += 2) {
-    for (int32_t r = runs.bounds(i); r <= runs.bounds(i + 1); ++r) ranks.push_back(r);
-  }
-  return ranks;
-}
-
 // Checks properties that hold for the facts of any bundle, and that the reader accepts them.
 void ExpectSound(const Bundle& bundle, const ViewFacts& facts) {
   ASSERT_EQ(static_cast<size_t>(facts.ranks_size()), bundle.ranks.size());
   std::set<int32_t> in_classes;
   for (const WaitClass& c : facts.classes()) {
     EXPECT_FALSE(c.label().empty());
-    for (const int32_t r : Ranks(c.ranks()))
+    for (const int32_t r : Ranks::Of(c.ranks()).List())
       EXPECT_TRUE(in_classes.insert(r).second) << "rank " << r << " is in two classes";
   }
   for (const RankFacts& r : facts.ranks()) {
     EXPECT_GE(r.wait_class(), 0);
     ASSERT_LT(r.wait_class(), facts.classes_size());
-    const std::vector<int32_t> ranks = Ranks(facts.classes(r.wait_class()).ranks());
+    const std::vector<int32_t> ranks = Ranks::Of(facts.classes(r.wait_class()).ranks()).List();
     EXPECT_TRUE(std::binary_search(ranks.begin(), ranks.end(), r.rank()));
     EXPECT_FALSE(r.state().empty()) << r.rank();
   }
@@ -54,7 +47,7 @@ void ExpectSound(const Bundle& bundle, const ViewFacts& facts) {
   for (int i = 0; i < facts.verdict().findings_size(); ++i) {
     EXPECT_EQ(facts.anomalies(i).finding(), i);
     const auto& culprits = facts.verdict().findings(i).culprit_ranks();
-    EXPECT_EQ(Ranks(facts.anomalies(i).ranks()), std::vector<int32_t>(culprits.begin(), culprits.end()));
+    EXPECT_EQ(Ranks::Of(facts.anomalies(i).ranks()).List(), std::vector<int32_t>(culprits.begin(), culprits.end()));
   }
   EXPECT_LE(facts.first_ns(), facts.last_ns());
   const support::TempFolder folder;
@@ -94,7 +87,7 @@ TEST(ViewFactsTest, AllWaitsLeadToAStalledHost) {
   const int cause = facts.ranks(culprit).wait_class();
   EXPECT_EQ(facts.classes(cause).kind(), WaitClass::CAUSE);
   EXPECT_EQ(facts.classes(cause).finding(), 0);
-  EXPECT_EQ(Ranks(facts.classes(cause).ranks()), std::vector<int32_t>{culprit});
+  EXPECT_EQ(Ranks::Of(facts.classes(cause).ranks()).List(), std::vector<int32_t>{culprit});
   EXPECT_EQ(facts.ranks(culprit).host_state(), RankFacts::ELSEWHERE);
   EXPECT_EQ(facts.ranks(culprit).state(), "elsewhere: load (train.py:88)");
   EXPECT_GE(facts.classes_size(), 3);
@@ -152,14 +145,15 @@ TEST(ViewFactsTest, DeadAndMissingRanksHaveTheirClasses) {
   std::vector<int32_t> silent;
   for (const WaitClass& c : facts.classes()) {
     if (c.kind() != WaitClass::NO_DATA) continue;
-    for (const int32_t r : Ranks(c.ranks())) silent.push_back(r);
+    for (const int32_t r : Ranks::Of(c.ranks()).List()) silent.push_back(r);
   }
   std::sort(silent.begin(), silent.end());
   EXPECT_EQ(silent, (std::vector<int32_t>{9, 10}));
   ASSERT_EQ(facts.missing_size(), 1);
-  EXPECT_EQ(Ranks(facts.missing(0)), (std::vector<int32_t>{9, 10}));
+  EXPECT_EQ(Ranks::Of(facts.missing(0)).List(), (std::vector<int32_t>{9, 10}));
   bool told = false;
-  for (const Anomaly& a : facts.anomalies()) told |= a.finding() < 0 && Ranks(a.ranks()) == std::vector<int32_t>{9, 10};
+  for (const Anomaly& a : facts.anomalies())
+    told |= a.finding() < 0 && Ranks::Of(a.ranks()).List() == std::vector<int32_t>{9, 10};
   EXPECT_TRUE(told);
   EXPECT_EQ(facts.missing_text(), "no data from ranks 9, 10 (2 of 16)");
 }
@@ -175,9 +169,9 @@ TEST(ViewFactsTest, MismatchesHaveTheirGroups) {
   EXPECT_EQ(m.field(), "count");
   ASSERT_EQ(m.groups_size(), 2);
   EXPECT_TRUE(m.groups(0).reference());
-  EXPECT_EQ(Ranks(m.groups(0).ranks()).size(), 7u);
+  EXPECT_EQ(Ranks::Of(m.groups(0).ranks()).List().size(), 7u);
   EXPECT_FALSE(m.groups(1).reference());
-  EXPECT_EQ(Ranks(m.groups(1).ranks()), std::vector<int32_t>{5});
+  EXPECT_EQ(Ranks::Of(m.groups(1).ranks()).List(), std::vector<int32_t>{5});
   EXPECT_NE(m.groups(0).value(), m.groups(1).value());
   EXPECT_EQ(m.comm(), facts.anomalies(0).comm());
   EXPECT_EQ(m.sequence(), facts.anomalies(0).sequence());
@@ -244,9 +238,9 @@ TEST(ViewFactsTest, StacksMergeIntoOneTree) {
     return nullptr;
   };
   ASSERT_NE(node("save (ckpt.py:7)"), nullptr);
-  EXPECT_EQ(Ranks(node("save (ckpt.py:7)")->ranks()), std::vector<int32_t>{2});
+  EXPECT_EQ(Ranks::Of(node("save (ckpt.py:7)")->ranks()).List(), std::vector<int32_t>{2});
   EXPECT_EQ(node("save (ckpt.py:7)")->kind(), StackFrame::PYTHON);
-  EXPECT_EQ(Ranks(node("main (train.py:1)")->ranks()), (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(Ranks::Of(node("main (train.py:1)")->ranks()).List(), (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(facts.stacks(node("step (train.py:9)")->parent()).frame(), "main (train.py:1)");
   ASSERT_NE(node("poll"), nullptr);
   EXPECT_EQ(node("poll")->kind(), StackFrame::NATIVE);
@@ -254,7 +248,7 @@ TEST(ViewFactsTest, StacksMergeIntoOneTree) {
   EXPECT_EQ(node("[kernel] do_poll")->kind(), StackFrame::KERNEL);
   bool kernel = false;
   for (const StackNode& n : facts.stacks())
-    kernel |= n.kind() == StackFrame::KERNEL && Ranks(n.ranks()) == std::vector<int32_t>{3};
+    kernel |= n.kind() == StackFrame::KERNEL && Ranks::Of(n.ranks()).List() == std::vector<int32_t>{3};
   EXPECT_TRUE(kernel);
   EXPECT_EQ(facts.ranks(3).evidence().threads_size(), 1);
 }
@@ -267,7 +261,7 @@ TEST(ViewFactsTest, MergedStacksOfLowerRanksJoinThoseOfHigherOnes) {
   merged.stacks = {{{"main (train.py:1)"}, {0, 3}}};
   AddMergedStacks(merged, &facts);
   ASSERT_EQ(facts.stacks_size(), 1);
-  EXPECT_EQ(Ranks(facts.stacks(0).ranks()), (std::vector<int32_t>{0, 2, 3}));
+  EXPECT_EQ(Ranks::Of(facts.stacks(0).ranks()).List(), (std::vector<int32_t>{0, 2, 3}));
 }
 
 TEST(ViewFactsTest, RanksWhoseRecordingStoppedAreNeitherCausesNorVictims) {
@@ -298,7 +292,7 @@ TEST(ViewFactsTest, ManyCausesAreCombinedAndNoRankIsLost) {
   EXPECT_LE(facts.classes_size(), 200);
   EXPECT_LE(facts.edges_size(), 4000);
   size_t ranks = 0;
-  for (const WaitClass& c : facts.classes()) ranks += Ranks(c.ranks()).size();
+  for (const WaitClass& c : facts.classes()) ranks += Ranks::Of(c.ranks()).List().size();
   EXPECT_EQ(ranks, 256u);
   // Combining keeps ranks that wait for no rank separate from ranks that wait.
   int causes = 0;

@@ -97,8 +97,8 @@ class Rows {
 class Picture {
  public:
   // `finding` is the index of the finding; -1 stands for the newest calls.
-  Picture(const ViewInput& in, const ViewFacts& facts, int finding, Rows* rows)
-      : model_(in.analysis.model), in_(in), facts_(facts), number_(finding), rows_(*rows) {
+  Picture(const ViewInput& in, const ViewFacts& facts, const OddCalls& odd, int finding, Rows* rows)
+      : model_(in.analysis.model), in_(in), facts_(facts), odd_(odd), number_(finding), rows_(*rows) {
     if (finding >= 0) finding_ = &in.verdict.findings(finding);
     if (finding_ != nullptr) culprits_.insert(finding_->culprit_ranks().begin(), finding_->culprit_ranks().end());
     FindComm();
@@ -110,12 +110,6 @@ class Picture {
     }
     if (finding_ != nullptr && finding_->sequence() >= 0) seq_ = finding_->sequence();
     collective_ = finding_ == nullptr || !in.IsSend(finding_->operation());
-    for (const CallMismatch& mismatch : facts.mismatches()) {
-      if (mismatch.point_to_point() || mismatch.comm() != comm_) continue;
-      for (const CallMismatch::Group& group : mismatch.groups()) {
-        if (!group.reference()) differs_[mismatch.sequence()].Unite(Ranks::Of(group.ranks()));
-      }
-    }
   }
 
   void Make(Focus* out) {
@@ -164,8 +158,8 @@ class Picture {
 
   ViewState StateOf(int32_t rank_index, const Op& op) const {
     const Rank& rank = model_.bundle.ranks[static_cast<size_t>(rank_index)];
-    const auto differs = differs_.find(op.seq);
-    if (collective_ && differs != differs_.end() && differs->second.Contains(rank.rank)) return ViewState::kMismatch;
+    const auto odd = odd_.find({comm_, op.seq});
+    if (collective_ && odd != odd_.end() && odd->second.Contains(rank.rank)) return ViewState::kMismatch;
     const Membership& m = rank.memberships[op.membership];
     if (!IsInFlight(op.state) && op.state != OpState::kFailed && collective_ && m.completed >= op.seq)
       return ViewState::kCompleted;
@@ -369,6 +363,7 @@ class Picture {
   const Model& model_;
   const ViewInput& in_;
   const ViewFacts& facts_;
+  const OddCalls& odd_;
   const int number_;
   const Finding* finding_ = nullptr;
   int32_t comm_ = -1;
@@ -377,8 +372,7 @@ class Picture {
   Rows& rows_;
   absl::flat_hash_map<int32_t, const Member*> member_of_;
   absl::flat_hash_set<int32_t> culprits_;
-  absl::flat_hash_map<int64_t, Ranks> differs_;  // indexed by sequence number: ranks whose call differs
-  std::vector<Line> lines_;                      // one line for each row
+  std::vector<Line> lines_;  // one line for each row
   std::vector<bool> in_comm_;
 };
 
@@ -387,8 +381,9 @@ class Picture {
 void SetFocuses(const ViewInput& in, ViewFacts* facts) {
   const int findings = std::min(in.verdict.findings_size(), kMostFocuses);
   Rows rows(in);
+  const OddCalls odd = OddCallsOf(*facts);
   for (int finding = findings > 0 ? 0 : -1; finding < findings; ++finding)
-    Picture(in, *facts, finding, &rows).Make(facts->add_focuses());
+    Picture(in, *facts, odd, finding, &rows).Make(facts->add_focuses());
 }
 
 }  // namespace lockstep

@@ -60,10 +60,8 @@ std::string CacheFolder() {
     base = absl::StrCat(home, "/.cache");
   else
     return "";
-  std::error_code error;
-  std::filesystem::create_directories(base, error);
-  std::string folder = base + "/lockstep";
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return "";
+  const std::string folder = base + "/lockstep";
+  if (!MakeFolder(folder).ok()) return "";
   struct stat info = {};
   const bool ours = lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
   if (!ours) return "";

@@ -1,11 +1,10 @@
-#include "analyzer/viewdata/report.h"
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/circumstances.h"
 #include "analyzer/report/content.h"
 #include "analyzer/report/report.h"
+#include "analyzer/viewdata/facts.h"
 
 namespace lockstep {
 namespace {

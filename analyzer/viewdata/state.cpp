@@ -62,4 +62,20 @@ ViewState StateOfOp(OpState state, bool waits) {
   return ViewState::kIssued;
 }
 
+Ranks OddRanks(const CallMismatch& mismatch) {
+  Ranks odd;
+  for (const CallMismatch::Group& group : mismatch.groups()) {
+    if (!group.reference()) odd.Unite(Ranks::Of(group.ranks()));
+  }
+  return odd;
+}
+
+OddCalls OddCallsOf(const ViewFacts& facts) {
+  OddCalls calls;
+  for (const CallMismatch& mismatch : facts.mismatches()) {
+    if (!mismatch.point_to_point()) calls[{mismatch.comm(), mismatch.sequence()}].Unite(OddRanks(mismatch));
+  }
+  return calls;
+}
+
 }  // namespace lockstep

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/model/bundle.h"
+#include "analyzer/model/rank_set.h"
 #include "proto/view.pb.h"
 
 namespace lockstep {
@@ -36,5 +39,11 @@ const char* WaitKindName(WaitClass::Kind kind);
 
 // Returns the state in which an operation is drawn. `waits`: the rank certainly waits for peers in it.
 ViewState StateOfOp(OpState state, bool waits);
+
+// Returns the ranks whose call differs from the reference; all ranks if there is no reference.
+Ranks OddRanks(const CallMismatch& mismatch);
+// By communicator and sequence number: the odd ranks of a collective, whose cells are kMismatch.
+using OddCalls = absl::flat_hash_map<std::pair<int32_t, int64_t>, Ranks>;
+OddCalls OddCallsOf(const ViewFacts& facts);
 
 }  // namespace lockstep

@@ -12,16 +12,13 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/formats/lsd/columns.h"
-#include "analyzer/formats/lsd/convert.h"
-#include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/ring/loader.h"
 #include "analyzer/model/rank_set.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/time_units.h"
+#include "collector/agent/encode_digest.h"
+#include "collector/agent/saved_ring.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/process_look.h"
 #include "collector/rings/snapshot_merge.h"
@@ -33,17 +30,15 @@ namespace {
 // The agent drops a file that is still unreadable after this time (recorders make their files readable within moments).
 // It also drops a job that it never saw alive.
 constexpr int64_t kUnreadableAfter = 60 * kSecond;
+// A job without living processes is kept this long, for late requests.
+constexpr int64_t kLinger = 600 * kSecond;
+constexpr size_t kMostRings = 4096;
 // After this long without progress, a rank's CPU and I/O are sampled, so that two samples exist when they are
 // requested.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kSampleEvery = 1050 * kMs;
 // The watcher's thread notices an exit at most this much later.
 constexpr int64_t kEndUncertainty = 5 * kMs;
-
-// Returns a part of a saved ring's name, without dots, because dots separate the parts.
-std::string NamePart(const std::string& text, size_t most) {
-  return text.empty() ? "_" : absl::StrReplaceAll(FileNameFrom(text, most), {{".", "_"}});
-}
 
 // Returns the rank number from the launcher, otherwise the index in the largest communicator without a parent. Returns
 // -1 if there is none, or if it is above kMostRank.
@@ -107,14 +102,7 @@ absl::StatusOr<std::unique_ptr<HostSource>> HostSource::Make(const HostSourceOpt
   absl::StatusOr<std::unique_ptr<EndWatcher>> ends = EndWatcher::Start();
   if (!ends.ok()) return ends.status();
   source->ends_ = std::move(*ends);
-  WorkshopOptions workshop;
-  workshop.host = options.host;
-  workshop.boot_id = options.boot_id;
-  workshop.version = options.version;
-  workshop.rack = options.rack;
-  workshop.leaf_switch = options.leaf_switch;
-  workshop.gather = options.gather;
-  source->workshop_ = std::make_unique<HostWorkshop>(std::move(workshop), spool);
+  source->workshop_ = std::make_unique<HostWorkshop>(options, spool);
   source->AdoptSaved();
   return source;
 }
@@ -127,8 +115,6 @@ int HostSource::ends_fd() const { return ends_->fd(); }
 
 int HostSource::work_fd() const { return workshop_->fd(); }
 
-// Names of saved rings: UID-JOB.STEP.RESTART.rRANK.PID-START.END.ring. END shows how and when the process ended:
-// kSIGNAL-MONO, xSTATUS-MONO or g0-MONO.
 void HostSource::AdoptSaved() {
   for (const std::string& name : spool_->SavedRings()) {
     FoundRing found;
@@ -139,24 +125,9 @@ void HostSource::AdoptSaved() {
     if (!found.fd.ok() || fstat(found.fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     found.device = info.st_dev;
     found.inode = info.st_ino;
-    const std::vector<std::string> parts = absl::StrSplit(name, '.');
     auto ring = std::make_unique<Ring>();
-    Process& process = ring->process;
-    process.life = Life::kGone;
-    if (parts.size() == 7 && parts[5].size() > 1) {
-      int number = 0;
-      uint32_t uid = 0;
-      const std::vector<std::string> end = absl::StrSplit(parts[5].substr(1), '-');
-      if (end.size() == 2 && absl::SimpleAtoi(end[0], &number) && absl::SimpleAtoi(end[1], &process.ended_mono_ns)) {
-        process.life = parts[5][0] == 'k' ? Life::kKilled : parts[5][0] == 'x' ? Life::kExited : Life::kGone;
-        (parts[5][0] == 'k' ? process.signal : process.exit_code) = number;
-      }
-      // The agent owns the copy, so the name starts with the UID of the ring's owner.
-      if (const size_t at = parts[0].find('-');
-          at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid))
-        found.uid = uid;
-      if (!absl::SimpleAtoi(parts[4].substr(0, parts[4].find('-')), &ring->shown_pid)) ring->shown_pid = 0;
-    }
+    ring->process.life = Life::kGone;
+    ReadSavedRingName(name, &found.uid, &ring->shown_pid, &ring->process);
     ring->key = next_key_++;
     ring->file = std::move(found);
     ring->from_spool = ring->saved = true;
@@ -176,7 +147,7 @@ void HostSource::AdoptSaved() {
 
 void HostSource::Adopt(FoundRing found) {
   size_t of_user = 0;
-  bool known = rings_.size() >= options_.most_rings;
+  bool known = rings_.size() >= kMostRings;
   for (const auto& [key, ring] : rings_) {
     of_user += ring->file.uid == found.uid ? 1 : 0;
     known |= ring->file.device == found.device && ring->file.inode == found.inode && ring->file.name == found.name;
@@ -348,15 +319,8 @@ void HostSource::Follow(Ring* ring) {
 void HostSource::Save(Ring* ring) {
   if (ring->saved) return;
   ring->saved = true;
-  const ring::ProcessInfo& info = ring->digest.process;
-  const Process& process = ring->process;
-  const std::string end = process.life == Life::kKilled   ? absl::StrCat("k", process.signal)
-                          : process.life == Life::kExited ? absl::StrCat("x", process.exit_code)
-                                                          : "g0";
   spool_->SaveRing(ring->file.fd.get(),
-                   absl::StrCat(ring->file.uid, "-", NamePart(info.job, 60), ".", NamePart(info.step, 20), ".",
-                                info.restart_count, ".r", ring->rank, ".", ring->HostPid(), "-", info.start_ticks, ".",
-                                end, "-", process.ended_mono_ns, ".ring"));
+                   SavedRingName(ring->file.uid, ring->HostPid(), ring->rank, ring->digest.process, ring->process));
   ++counters_.saved;
 }
 
@@ -386,7 +350,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   const bool clean =
       ring->digest.process.state == ring::RecorderState::kCleanExit || before == ring::RecorderState::kReplaced;
   if (process.life == Life::kGone && !clean) Save(ring);
-  if (!was_alive && (end == nullptr || clean)) return;  // not reported: a clean exit, or an old ring
+  if (end == nullptr || (!was_alive && clean)) return;  // not reported: an old ring, or a clean exit
   ring->ended_real_ns = end->real_ns;
   ring->told = false;
   if (!was_alive) return;
@@ -534,7 +498,7 @@ void HostSource::ShowJobs(int64_t mono_ns) {
     // alive.
     const bool live = std::any_of(mine.begin(), mine.end(), [](const Ring* ring) { return ring->alive; });
     const int64_t quiet = mono_ns - std::max(job->last_live_ns, job->last_asked_ns);
-    if (mine.empty() || (!live && quiet > (job->lived ? options_.linger_ns : kUnreadableAfter))) {
+    if (mine.empty() || (!live && quiet > (job->lived ? kLinger : kUnreadableAfter))) {
       for (const Ring* ring : mine) Remove(ring->key);
       jobs_.erase(at);
       at = next;
@@ -715,39 +679,5 @@ void HostSource::Gather(const CollectRequest& request) {
 }
 
 bool HostSource::NextEvidence(HostEvidence* out) { return workshop_->Next(out); }
-
-void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out) {
-  std::set<uint32_t> used;
-  static const Communicator kNobodys;
-  for (const Rank& rank : bundle.ranks) {
-    if (!wanted.empty() && !std::binary_search(wanted.begin(), wanted.end(), rank.rank)) continue;
-    RankDigest* digest = out->add_ranks();
-    *digest->mutable_rank() = EncodeRank(rank);
-    for (const Problem& problem : bundle.problems) {
-      if (problem.rank == rank.rank && !problem.note && digest->rank().problems_size() < 16) {
-        digest->mutable_rank()->add_problems(CleanUtf8(problem.text, 1024));
-      }
-    }
-    for (size_t i = 0; i < rank.memberships.size(); ++i) {
-      const Membership& membership = rank.memberships[i];
-      const bool known = membership.comm < bundle.comms.size();
-      if (known) used.insert(membership.comm);
-      *digest->add_communicators() = EncodeMembership(membership, known ? bundle.comms[membership.comm] : kNobodys,
-                                                      rank.rank, static_cast<uint32_t>(i));
-    }
-    // Encodes the incomplete operations, those that are no longer in the ring, and the last ones.
-    constexpr size_t kEndedLast = 64;
-    std::vector<Op> told;
-    for (size_t i = 0; i < rank.ops.size(); ++i) {
-      if (rank.ops[i].state != OpState::kCompleted || rank.ops[i].recent_only || i + kEndedLast >= rank.ops.size())
-        told.push_back(rank.ops[i]);
-    }
-    absl::Span<const Op> ops(told);
-    if (ops.size() > kLsdMaxChunkOps) ops.remove_prefix(ops.size() - kLsdMaxChunkOps);
-    *digest->mutable_in_flight() = EncodeOps(rank, ops, {});
-    digest->mutable_rank()->set_operations(ops.size());
-  }
-  for (const uint32_t comm : used) *out->add_communicators() = EncodeComm(bundle.comms[comm]);
-}
 
 }  // namespace lockstep

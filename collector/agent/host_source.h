@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/model/bundle.h"
 #include "collector/agent/host_workshop.h"
 #include "collector/agent/source.h"
 #include "collector/agent/spool.h"
@@ -25,20 +24,12 @@
 #include "collector/rings/finder.h"
 #include "collector/rings/mark_sampler.h"
 #include "collector/rings/process.h"
-#include "proto/evidence.pb.h"
 
 namespace lockstep {
 
-struct HostSourceOptions {
-  std::string host, boot_id, version;
-  std::string rack, leaf_switch;
-  size_t most_rings = 4096, most_rings_of_user = 1024;
+struct HostSourceOptions : WorkshopOptions {
+  size_t most_rings_of_user = 1024;
   size_t most_bytes_of_user = size_t{128} << 20;  // maximum size of the data kept from one user's rings
-  // How long to keep a job without living processes, for late requests.
-  int64_t linger_ns = 600'000'000'000;
-  // Gathers stacks and other evidence of a process (collector/evidence/evidence.h). If empty, only /proc is read.
-  // `ring` is its ring file, open during the call.
-  std::function<EvidenceReport(pid_t pid, int ring)> gather;
   std::function<void(const std::string&)> log;
 };
 
@@ -124,8 +115,5 @@ class HostSource final : public AgentSource {
   std::optional<ProcessTree> tree_;  // processes of the current scan, if it samples any
   HostSourceCounters counters_;
 };
-
-// `bundle` has one job on one host. Leaves out ranks that are not in `wanted` (ascending), unless `wanted` is empty.
-void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out);
 
 }  // namespace lockstep

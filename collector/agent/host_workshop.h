@@ -29,7 +29,9 @@ namespace lockstep {
 
 struct WorkshopOptions {
   std::string host, boot_id, version, rack, leaf_switch;
-  std::function<EvidenceReport(pid_t pid, int ring)> gather;  // if empty, only known facts are reported
+  // Gathers stacks and other evidence of a process (collector/evidence/evidence.h). If empty, only known facts are
+  // reported. `ring` is its ring file, open during the call.
+  std::function<EvidenceReport(pid_t pid, int ring)> gather;
 };
 
 struct WorkRing {

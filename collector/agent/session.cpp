@@ -9,6 +9,7 @@
 #include "analyzer/util/printable.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
+#include "collector/common/heartbeat_facts.h"
 #include "collector/detect/progress.h"
 
 namespace lockstep {
@@ -20,6 +21,9 @@ constexpr size_t kMostQueuedBytes = size_t{64} << 20;
 constexpr size_t kMostQueued = 65536;
 // Size of a part of a digest, before compression.
 constexpr size_t kDigestPartBytes = size_t{1} << 20;
+constexpr size_t kHeartbeatBytesPerRank = 512;
+constexpr size_t kChunksOut = 4;             // maximum number of chunks in transit
+constexpr int64_t kAckAfter = 30 * kSecond;  // a chunk is sent again after this time without an acknowledgment
 constexpr size_t kMostCheckpoints = 8;
 constexpr size_t kMostStacks = 16;  // maximum number of requests whose stacks are being merged
 constexpr int kMostBlind = 4;
@@ -71,35 +75,6 @@ const char* ModeName(ring::GpuMarks mode) {
     case ring::GpuMarks::kProfiler: return "profiler";
   }
   return "";
-}
-
-// A ring's text comes from its user, so its length is limited.
-void FactsOfRecorders(absl::Span<const RankSight> ranks, Heartbeat* out) {
-  constexpr size_t kMostKinds = 16;
-  struct Kind {
-    std::vector<int32_t> ranks;
-    uint32_t call_ns = 0;
-    uint64_t ring_bytes = 0;
-  };
-  std::map<std::pair<std::string, ring::GpuMarks>, Kind> kinds;
-  for (const RankSight& sight : ranks) {
-    if (sight.rank < 0 || !sight.view.alive) continue;
-    const ring::ProcessInfo& process = sight.digest->process;
-    const auto key = std::make_pair(CleanUtf8(process.recorder_version, 32), process.gpu_marks);
-    if (kinds.size() >= kMostKinds && !kinds.contains(key)) continue;
-    Kind& kind = kinds[key];
-    kind.ranks.push_back(sight.rank);
-    kind.call_ns = std::max(kind.call_ns, process.own_call_ns);
-    kind.ring_bytes += process.ring_bytes;
-  }
-  for (auto& [key, kind] : kinds) {
-    RecorderFacts* facts = out->add_recorders();
-    Ranks::Of(std::move(kind.ranks)).To(facts->mutable_ranks());
-    facts->set_version(key.first);
-    facts->set_gpu_mode(ModeName(key.second));
-    facts->set_call_ns(kind.call_ns);
-    facts->set_ring_bytes(kind.ring_bytes);
-  }
 }
 
 }  // namespace
@@ -334,19 +309,15 @@ void AgentSession::SendDigest(const CollectRequest& request, int64_t mono_ns) {
     parts.back().second = i + 1;
     bytes += size;
   }
-  if (parts.size() <= 1) {
-    whole.set_parts(1);
+  if (parts.empty()) parts.emplace_back(0, 0);
+  google::protobuf::RepeatedPtrField<RankDigest> ranks;
+  ranks.Swap(whole.mutable_ranks());
+  whole.set_parts(static_cast<uint32_t>(parts.size()));
+  for (const auto& [first, end] : parts) {
+    whole.clear_ranks();
+    for (int i = first; i < end; ++i) whole.add_ranks()->Swap(ranks.Mutable(i));
     Queue(wire::Type::kDigest, whole, request.request(), kDigestAnswer);
-  } else {
-    google::protobuf::RepeatedPtrField<RankDigest> ranks;
-    ranks.Swap(whole.mutable_ranks());
-    whole.set_parts(static_cast<uint32_t>(parts.size()));
-    for (const auto& [first, end] : parts) {
-      whole.clear_ranks();
-      for (int i = first; i < end; ++i) whole.add_ranks()->Swap(ranks.Mutable(i));
-      Queue(wire::Type::kDigest, whole, request.request(), kDigestAnswer);
-      whole.clear_communicators();  // only the first part carries them
-    }
+    whole.clear_communicators();  // only the first part carries them
   }
   ++counters_.digests;
 }
@@ -515,6 +486,7 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
   heartbeat.set_real_ns(real_ns);
   const absl::Span<const RankSight> ranks = source_->ranks(index);
   std::vector<int32_t> alive, stopped, in_d, ended;
+  HeardFacts recorders;
   uint64_t lost = 0;
   for (const RankSight& sight : ranks) {
     if (sight.digest != nullptr) lost += sight.digest->records_lost;
@@ -522,6 +494,10 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
     (sight.view.alive ? alive : ended).push_back(sight.rank);
     if (sight.state == 'T' || sight.state == 't') stopped.push_back(sight.rank);
     if (sight.state == 'D') in_d.push_back(sight.rank);
+    if (!sight.view.alive) continue;
+    const ring::ProcessInfo& process = sight.digest->process;
+    recorders.Add(process.recorder_version, ModeName(process.gpu_marks), Ranks::Of({sight.rank}), process.own_call_ns,
+                  process.ring_bytes);
   }
   // If a rank was restarted on this host, its earlier process is not reported.
   Ranks gone = Ranks::Of(std::move(ended));
@@ -532,7 +508,7 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
   Ranks::Of(std::move(stopped)).To(heartbeat.mutable_stopped());
   Ranks::Of(std::move(in_d)).To(heartbeat.mutable_in_d());
   heartbeat.set_records_lost(lost);
-  FactsOfRecorders(ranks, &heartbeat);
+  recorders.To(&heartbeat);
   heartbeat.add_agent_version(options_.version);
   TellCost(mono_ns);
   heartbeat.set_agent_cpu_permille(cpu_permille_);
@@ -540,7 +516,7 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
     if (heartbeat.blind_size() < kMostBlind)
       heartbeat.add_blind(CleanUtf8(absl::StrCat(options_.host, ": ", line), 400));
   }
-  const size_t room = options_.heartbeat_bytes_per_rank * std::max<size_t>(ranks.size(), 1);
+  const size_t room = kHeartbeatBytesPerRank * std::max<size_t>(ranks.size(), 1);
   size_t bytes = heartbeat.ByteSizeLong(), taken = 0;
   for (; taken < job->held.size(); ++taken) {
     const size_t size = job->held[taken].ByteSizeLong() + 4;
@@ -564,7 +540,7 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
 void AgentSession::SendChunks(int64_t mono_ns) {
   if (!welcome_) return;
   for (auto out = out_.begin(); out != out_.end();) {
-    if (mono_ns - out->second < options_.ack_after_ns) {
+    if (mono_ns - out->second < kAckAfter) {
       ++out;
       continue;
     }
@@ -576,7 +552,7 @@ void AgentSession::SendChunks(int64_t mono_ns) {
     chunk_credit_ += options_.chunk_bytes_per_second * static_cast<double>(mono_ns - credited_ns_) / 1e9;
   chunk_credit_ = std::min(chunk_credit_, std::max(options_.chunk_bytes_per_second / 4, 1e6));
   credited_ns_ = mono_ns;
-  while (chunk_credit_ > 0 && out_.size() < options_.chunks_out) {
+  while (chunk_credit_ > 0 && out_.size() < kChunksOut) {
     Chunk chunk;
     if (!store_->Next(&chunk)) return;
     const std::string id = chunk.id();

@@ -40,10 +40,7 @@ struct AgentSessionOptions {
   int64_t heartbeat_ns = 1'000'000'000;
   int64_t look_ns = 500'000'000;          // interval between reads of the ranks; shorter if a limit passes
   int64_t late_after_ns = 5'000'000'000;  // lower bound for the limit of a wait
-  size_t heartbeat_bytes_per_rank = 512;
   double chunk_bytes_per_second = 32e6;   // sent bytes
-  size_t chunks_out = 4;                  // maximum number of chunks in transit
-  int64_t ack_after_ns = 30'000'000'000;  // a chunk is sent again after this time without an acknowledgment
   std::function<int64_t()> cpu_ns;        // returns the program's CPU time so far; if empty, it is not reported
   // Returns what cannot be observed at the moment, one text per problem. If empty, nothing is reported.
   std::function<std::vector<std::string>()> blind;

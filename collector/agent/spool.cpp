@@ -36,6 +36,7 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kLoadedAhead = 6;
+constexpr int64_t kMostRingAge = 7 * 86400;  // of ring copies, in seconds of the wall clock
 constexpr size_t kMostProblems = 256;
 constexpr size_t kMostDone = 4096;
 constexpr uint64_t kMostRingBytes = ring::kMaxFileBytes + ring::kPage;
@@ -368,8 +369,7 @@ class DiskSpool final : public Spool {
   }
 
   void DropOldRings() {
-    const int64_t oldest =
-        static_cast<int64_t>(time(nullptr)) - static_cast<int64_t>(options_.most_ring_age_ns / 1'000'000'000);
+    const int64_t oldest = time(nullptr) - kMostRingAge;
     for (auto ring = rings_.begin(); ring != rings_.end();) {
       const auto next = std::next(ring);
       if (ring->second.real_s < oldest) DropRing(ring, nullptr);

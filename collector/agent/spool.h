@@ -28,8 +28,7 @@ namespace lockstep {
 struct SpoolOptions {
   std::string folder;  // created (0700) if missing
   uint64_t most_bytes = uint64_t{4} << 30;
-  uint64_t most_ring_age_ns = uint64_t{7} * 86400 * 1'000'000'000;  // maximum age of ring copies, by the wall clock
-  uint32_t chunk_bytes = 1 << 20;                                   // file content per chunk
+  uint32_t chunk_bytes = 1 << 20;  // file content per chunk
 };
 
 struct SpoolCounters {

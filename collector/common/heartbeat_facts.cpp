@@ -37,17 +37,19 @@ std::string Folded(const std::map<std::string, size_t>& counts) {
 
 }  // namespace
 
+void HeardFacts::Add(const std::string& version, const std::string& mode, const Ranks& ranks, uint32_t call_ns,
+                     uint64_t ring_bytes) {
+  const std::pair<std::string, std::string> key(CleanUtf8(version, kMostText), CleanUtf8(mode, kMostText));
+  if (ranks.empty() || (kinds_.size() >= kMostKinds && kinds_.count(key) == 0)) return;
+  Kind& kind = kinds_[key];
+  kind.ranks.Unite(ranks);
+  kind.call_ns = std::max(kind.call_ns, call_ns);
+  kind.ring_bytes += ring_bytes;
+}
+
 void HeardFacts::Add(const Heartbeat& heartbeat) {
-  for (const RecorderFacts& facts : heartbeat.recorders()) {
-    const absl::StatusOr<Ranks> ranks = Ranks::From(facts.ranks());
-    const std::pair<std::string, std::string> key(CleanUtf8(facts.version(), kMostText),
-                                                  CleanUtf8(facts.gpu_mode(), kMostText));
-    if (!ranks.ok() || ranks->empty() || (kinds_.size() >= kMostKinds && kinds_.count(key) == 0)) continue;
-    Kind& kind = kinds_[key];
-    kind.ranks.Unite(*ranks);
-    kind.call_ns = std::max(kind.call_ns, facts.call_ns());
-    kind.ring_bytes += facts.ring_bytes();
-  }
+  for (const RecorderFacts& facts : heartbeat.recorders())
+    Add(facts.version(), facts.gpu_mode(), Ranks::FromOrNone(facts.ranks()), facts.call_ns(), facts.ring_bytes());
   for (const std::string& version : heartbeat.agent_version()) {
     if (!version.empty() && agents_.size() < kMostAgents) agents_.insert(CleanUtf8(version, kMostText));
   }
@@ -55,13 +57,7 @@ void HeardFacts::Add(const Heartbeat& heartbeat) {
 }
 
 void HeardFacts::Add(const HeardFacts& other) {
-  for (const auto& [key, kind] : other.kinds_) {
-    if (kinds_.size() >= kMostKinds && kinds_.count(key) == 0) continue;
-    Kind& own = kinds_[key];
-    own.ranks.Unite(kind.ranks);
-    own.call_ns = std::max(own.call_ns, kind.call_ns);
-    own.ring_bytes += kind.ring_bytes;
-  }
+  for (const auto& [key, kind] : other.kinds_) Add(key.first, key.second, kind.ranks, kind.call_ns, kind.ring_bytes);
   for (const std::string& version : other.agents_) {
     if (agents_.size() < kMostAgents) agents_.insert(version);
   }

@@ -15,7 +15,9 @@ namespace lockstep {
 // Versions and costs of recorders and agents. Ranks with the same recorder version and mode are combined.
 class HeardFacts {
  public:
-  // Skips invalid data; keeps at most 64 kinds of recorders and 8 versions of agents.
+  // Each Add skips invalid data; keeps at most 64 kinds of recorders and 8 versions of agents.
+  void Add(const std::string& version, const std::string& mode, const Ranks& ranks, uint32_t call_ns,
+           uint64_t ring_bytes);
   void Add(const Heartbeat& heartbeat);
   void Add(const HeardFacts& other);
   void To(Heartbeat* heartbeat) const;

@@ -139,9 +139,10 @@ class Detector {
   // Ignores the time before `now`, because the collector or the whole job was stopped.
   void Rebase(int64_t now);
 
-  // Reports late waits and their ends, at most kToldLates per episode individually. While the job is hung, returns
-  // kRecovered once it moves again. That may be in the communicators that hung (rule "hung"), or in new ones that its
-  // ranks created ("restart").
+  // Returns a decision for each wait that has become late, at most kToldLates per episode; further ones are only
+  // counted. When no wait is late any more, returns kRecovered (rule "late"). If the job is hung, returns kRecovered
+  // when it moves again, either in the communicators that hung (rule "hung") or in new ones that its ranks created
+  // (rule "restart").
   std::vector<Decision> Tick(int64_t now);
   // Returns the data that is needed now. Digests of every rank are needed when a rank becomes late, when a process
   // exits abnormally, when the named ranks have moved, and again at growing intervals. In between, samples of the roots
@@ -159,12 +160,10 @@ class Detector {
   // its own was normal, so the next one may take twice as long.
   std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
 
-  Level level() const { return level_; }          // kMoving, kLate or kHung
-  int64_t since_ns() const { return since_ns_; }  // start of the current level
+  Level level() const { return level_; }  // kMoving, kLate or kHung
   int64_t LimitOf(uint64_t comm) const;
   const Decision& declared() const { return declared_; }
   const RootFinding& finding() const { return finding_; }  // the finding that was judged last
-  const DetectorLimits& limits() const { return limits_; }
   // The duration of the longest known wait; 0 if no rank waits.
   int64_t LongestWait(int64_t now) const;
 
@@ -173,7 +172,7 @@ class Detector {
  private:
   struct LateState {
     LateInput input;                         // the first report
-    int64_t since_ns = 0;                    // start of the operation in flight
+    int64_t since_ns = 0;                    // start of the longest reported wait
     absl::flat_hash_set<std::string> hosts;  // hosts whose agents report it and have not reported "over"
     bool merged = false;                     // the merged progress also shows that the communicator is late
     uint64_t min_then = 0;                   // issued_min at the start of the wait
@@ -228,7 +227,7 @@ class Detector {
   int64_t ended_wait_ns_ = 0;  // how long the ranks behind these exits had waited; 0 if judged
   bool any_ended_badly_ = false;
   Level level_ = Level::kMoving;
-  int64_t since_ns_ = 0;
+  int64_t since_ns_ = 0;  // start of the current level
   Decision declared_;
   RootFinding finding_;
   bool found_ = false, gather_again_ = false;

@@ -24,7 +24,7 @@ struct DigestComm {
 struct DigestWait {
   ring::CallKind kind = ring::CallKind::kNone;
   uint64_t comm = 0;             // communicator of a call; 0 if there is none
-  uint64_t seq = 0;              // number of the communicator's newest collective
+  uint64_t seq = 0;              // number of the call's operation, or of the group that it ends; 0 if there is none
   uint32_t stream = UINT32_MAX;  // for a CUDA wait; UINT32_MAX if none or unknown
   int64_t since_ns = 0;
 };

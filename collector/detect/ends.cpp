@@ -53,8 +53,8 @@ void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& pro
   }
 }
 
-FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends) {
-  FirstEnds first;
+std::vector<size_t> FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends) {
+  std::vector<size_t> causes;
   struct Span {
     int64_t low = INT64_MIN, high = INT64_MAX;
   };
@@ -84,15 +84,15 @@ FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& en
     least_high = std::min(least_high, span_of(ends[i]).high);
   }
   for (size_t i : candidates) {
-    if (span_of(ends[i]).low <= least_high) first.causes.push_back(i);
+    if (span_of(ends[i]).low <= least_high) causes.push_back(i);
   }
   const auto by_launcher = [&](size_t i) {
     return ends[i].process->life == Life::kKilled && ends[i].process->signal == SIGTERM;
   };
-  if (!std::all_of(first.causes.begin(), first.causes.end(), by_launcher)) std::erase_if(first.causes, by_launcher);
+  if (!std::all_of(causes.begin(), causes.end(), by_launcher)) std::erase_if(causes, by_launcher);
 
   std::vector<bool> is_cause(ends.size(), false);
-  for (size_t i : first.causes) is_cause[i] = true;
+  for (size_t i : causes) is_cause[i] = true;
   for (size_t i = 0; i < ends.size(); ++i) {
     Process& process = *ends[i].process;
     process.consequence = false;
@@ -101,19 +101,18 @@ FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& en
       process.consequence = true;
       continue;
     }
-    if (!EndedBadly(process) || first.causes.empty()) continue;
+    if (!EndedBadly(process) || causes.empty()) continue;
     bool later =
         least_high != INT64_MAX && span_of(ends[i]).low != INT64_MIN && span_of(ends[i]).low - least_high > kSecond;
     if (const auto of = first_of.find(ends[i].host);
-        of != first_of.end() && first.causes.size() == 1 && ends[first.causes[0]].host == ends[i].host) {
+        of != first_of.end() && causes.size() == 1 && ends[causes[0]].host == ends[i].host) {
       later = process.ended_mono_ns - of->second > kSecond;
     }
     const bool own =
         process.life == Life::kKilled && (facts.launcher ? CrashSignal(process.signal) : process.signal != SIGABRT);
     process.consequence = !own || !later;
-    if (!process.consequence) first.further.push_back(i);
   }
-  return first;
+  return causes;
 }
 
 std::string EndText(const Process& process) {

@@ -35,19 +35,13 @@ struct HostEnd {
   int64_t uncertainty_ns = -1;
 };
 
-struct FirstEnds {
-  // Indexes into the given exits: abnormal exits, except those that another one certainly precedes. If there is one, it
-  // is the cause. If there are several, the clocks do not show which was first.
-  std::vector<size_t> causes;
-  // Further abnormal exits that are separate causes, by the rules of MarkConsequences.
-  std::vector<size_t> further;
-};
-
 // Like MarkConsequences, for several hosts. Applies the same rules if the clocks are exact enough to decide "first" and
-// "within a second". An exit certainly precedes another if shared_ns and both uncertainties show it. Processes that a
-// launcher's SIGTERM killed are never in `causes` together with other exits. Sets Process::consequence of all others;
-// ending_since_ns is on the shared clock.
-FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
+// "within a second"; but also without a launcher, an exit within a second of the first is not a separate cause. Returns
+// the indexes of the abnormal exits that no other one certainly precedes. If there is one, it is the cause. If there
+// are several, the clocks do not show which was first. An exit certainly precedes another if shared_ns and both
+// uncertainties show it. Processes that a launcher's SIGTERM killed are never returned together with other exits. Sets
+// Process::consequence of all others; ending_since_ns is on the shared clock.
+std::vector<size_t> FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
 
 // Returns whether the process was killed, disappeared, or exited with a status other than 0.
 bool EndedBadly(const Process& process);

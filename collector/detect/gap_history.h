@@ -38,7 +38,6 @@ class GapMeter {
   // kWarmTotal operations, because warm-up differs from later work. Returns true if `total` is new.
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
-  uint64_t total() const { return total_; }
 
  private:
   GapHistory gaps_;

@@ -133,7 +133,8 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
       const auto comm = slot.comms.find(wait.comm);
       if (comm != slot.comms.end() && comm->second.second > slot.first_seen_ns)
         since = std::max(since, comm->second.second);
-      NoteWait(view, wait.comm, since, wait.seq, view.doing);
+      // The number of a send or receive counts its peer's, so it numbers no collective.
+      NoteWait(view, wait.comm, since, ring::IsPointToPoint(wait.kind) ? 0 : wait.seq, view.doing);
     } else if (!IsMarked(view, wait.stream)) {
       // Without GPU progress markers, it is unknown what the GPU is doing. The last issued operation is the most likely
       // one.

@@ -26,7 +26,7 @@ struct LateFacts {
 };
 
 struct LateEvent : LateFacts {
-  int64_t since_ns = 0;          // start of the operation in flight
+  int64_t since_ns = 0;          // start of the longest wait, counted as Observe describes
   std::vector<int32_t> waiting;  // slots of this host, ascending
   std::vector<int32_t> missing;  // members on this host that are behind, ascending; usually none
 };
@@ -36,15 +36,16 @@ class Lateness {
  public:
   explicit Lateness(int64_t floor_ns = 5'000'000'000) : floor_ns_(floor_ns) {}
 
-  // Takes the rings of the host at `now`, several times a second. Views of exited processes stay in the list. Returns
-  // what became late and what is over since the last call, each once.
+  // Takes a view of each ring of the host at `now`, several times a second. Views of exited processes stay in the list.
+  // Returns what became late and what is over since the last call, each once.
   //
   // These count as in flight, for a communicator and one of its ranks:
   // - a thread inside a call on it, since the call began or the rank last did something on it;
   // - the oldest operation on a marked stream, since the stream's GPU last finished something;
   // - a CPU wait for a stream without markers, for the communicator that was used last: since the wait began or, if
   //   that is later, since the rank last made progress. A CPU wait for a marked stream does not count by itself;
-  // - being ahead of a member on the same host, since the first operation was issued that the member has not issued.
+  // - a lead over a member on the same host, since a rank issued the collective that the member has not issued. If the
+  //   lead is more than one collective when it is first seen: since that observation.
   std::vector<LateEvent> Observe(int64_t now, const std::vector<DigestView>& views);
   // Returns everything that is late now, for a restarted collector.
   std::vector<LateEvent> Current(int64_t now) const;
@@ -90,7 +91,7 @@ class Lateness {
     uint64_t lowest = 0, highest = 0, total = 0;
     int64_t issued_ns = 0;         // issue time of the member with the highest total
     int64_t first_at_highest = 0;  // when the first member issued the highest number of collectives
-    int64_t since_ns = 0;          // start of the earliest operation in flight; 0 if there is none
+    int64_t since_ns = 0;          // start of the longest wait; 0 if there is none
     uint64_t sequence = 0;
     std::string doing;
     std::vector<int32_t> waiting;

@@ -128,6 +128,14 @@ TEST_F(LatenessTest, AWaitForAStreamWithoutMarkersIsLateBesideAMarkedStream) {
   EXPECT_EQ(Pass(6 * kSecond).size(), 1u);
 }
 
+TEST_F(LatenessTest, TheNumberOfASendIsNoNumberOfACollective) {
+  Run(20, 100 * kMs);
+  views_[0].waits.push_back({ring::CallKind::kSend, kLateComm, 7, UINT32_MAX, now_});
+  const std::vector<LateEvent> events = Pass(6 * kSecond);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].sequence, 0u);
+}
+
 TEST_F(LatenessTest, AnIdleJobWaitsForNoRank) {
   Run(20, 100 * kMs);
   EXPECT_TRUE(Pass(600 * kSecond).empty());
@@ -318,13 +326,17 @@ TEST(HostProgressTest, AProcessWithTwoMembersIsAsFarAsTheLowest) {
     comm.member_rank = member;
     comm.state = ring::CommState::kReady;
     comm.issued_seq = member == 0 ? 20 : 21;
+    comm.issued_ns = 300 * kMs;
   }
+  digest.comms[0].peers.emplace_back().last_send_ns = 900 * kMs;
   HostProgress host;
   const Lateness lateness;
   host.Observe({{0, &digest}});
   std::vector<CommBeat> beats = host.Take(kSecond, lateness);
   ASSERT_EQ(beats.size(), 1u);
   EXPECT_EQ(beats[0].issued_min, 20u);
+  EXPECT_EQ(beats[0].issue_age_ns, 700 * kMs) << "a send reaches no number of a collective";
+  EXPECT_EQ(beats[0].moved_age_ns, 100 * kMs);
   host.Observe({{0, &digest}});
   EXPECT_TRUE(host.Take(2 * kSecond, lateness).empty()) << "no operation was issued";
   digest.comms[1].state = ring::CommState::kDestroyed;

@@ -73,7 +73,7 @@ class HostProgress {
  private:
   struct Member {
     uint64_t issued = 0, total = 0;
-    int64_t issued_ns = 0;
+    int64_t issued_ns = 0, collective_ns = 0;  // last issue of any operation, and of a collective
     uint64_t newest_point = 0;
     HashPoint last_look;  // number and hash, reported once two scans agree on them
     uint64_t look = 0;    // the last scan that saw the communicator

@@ -107,7 +107,7 @@ namespace {
 // members.
 struct IssuedHere {
   uint64_t least = UINT64_MAX, total = 0;
-  int64_t newest_ns = 0;
+  int64_t newest_ns = 0, collective_ns = 0;  // last issue of any operation, and of a collective
 };
 
 absl::flat_hash_map<uint64_t, IssuedHere> IssuedIn(const ring::Snapshot& digest) {
@@ -117,6 +117,7 @@ absl::flat_hash_map<uint64_t, IssuedHere> IssuedIn(const ring::Snapshot& digest)
     IssuedHere& issued = by_comm[snapshot.id];
     issued.least = std::min(issued.least, snapshot.issued_seq);
     issued.total += snapshot.issued_seq;
+    issued.collective_ns = std::max(issued.collective_ns, snapshot.issued_ns);
     issued.newest_ns = std::max(issued.newest_ns, snapshot.issued_ns);
     for (const ring::PeerProgress& peer : snapshot.peers) {
       issued.total += peer.sends + peer.recvs;
@@ -156,6 +157,7 @@ void HostProgress::Observe(const std::vector<RingView>& rings) {
       member.total = issued.total;
       member.issued = issued.least;
       member.issued_ns = issued.newest_ns;
+      member.collective_ns = issued.collective_ns;
       for (const ring::HashCheckpoint& point : snapshot.checkpoints)
         AddPoint(&comm, &member, ring.rank, {point.seq, point.hash});
       for (const ring::HashCheckpoint& point : snapshot.checkpoints)
@@ -246,9 +248,9 @@ std::vector<CommBeat> HostProgress::Take(int64_t now, const Lateness& lateness, 
       moved = std::max(moved, member.issued_ns);
       if (reached == 0 || member.issued > beat.issued_max) {
         beat.issued_max = std::max(beat.issued_max, member.issued);
-        reached = member.issued_ns;
-      } else if (member.issued == beat.issued_max && member.issued_ns > 0) {
-        reached = std::min(reached, member.issued_ns);
+        reached = member.collective_ns;
+      } else if (member.issued == beat.issued_max && member.collective_ns > 0) {
+        reached = std::min(reached, member.collective_ns);
       }
     }
     beat.issue_age_ns = reached > 0 ? std::max<int64_t>(0, now - reached) : 0;

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "analyzer/engine/facts/gpu_wait.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/model/call_kinds.h"
 #include "analyzer/report/phrases.h"
 
@@ -22,10 +23,6 @@ constexpr int64_t kElementBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 uint64_t CommNumber(const std::string& id) {
   uint64_t number = 0;
   return id.size() == 16 && absl::SimpleHexAtoi(id, &number) ? number : 0;
-}
-
-bool HasEnded(const Process& process) {
-  return process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone;
 }
 
 // Returns when the rank's oldest wait began; 0 if it does not wait.
@@ -175,8 +172,9 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   const bool in_call = InWait(rank, &host_wait);
   host_wait |= GpuWaitInStacks(rank).has_value();
   const bool waits = in_call || host_wait;
-  // Examines the thread that the analysis uses. If that thread is outside NCCL, the rank is not in a call, although
-  // another thread may be. In the analysis, a thread that waits for another rank's device counts as outside.
+  // HOST_STALL means that the analysis found the rank's thread outside NCCL. The rank is then not in a recorded call,
+  // even if another of its threads is. Exception: the analysis also reports HOST_STALL for a thread in a CUDA wait for
+  // another rank's device, and that wait is a recorded call.
   const bool elsewhere = std::any_of(rank.threads.begin(), rank.threads.end(),
                                      [](const ring::ThreadSnapshot& thread) { return thread.waits_elsewhere; });
   const bool outside = kind == HOST_STALL && !elsewhere;

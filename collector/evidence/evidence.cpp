@@ -17,6 +17,7 @@
 #include "analyzer/util/printable.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/time_text.h"
+#include "analyzer/util/time_units.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/common/own_programs.h"
 #include "collector/evidence/child_pipe.h"
@@ -28,6 +29,7 @@ namespace {
 
 // How long to wait for a killed child that is itself in uninterruptible sleep.
 constexpr int64_t kReapLimit = 500'000'000;
+constexpr int64_t kHardwareWindow = 3600 * kSecond;
 constexpr size_t kMostTexts = 64;
 constexpr char kNotAskedFor[] = "not requested";
 
@@ -145,15 +147,11 @@ bool EvidenceJob::PollChild(Child* child) {
   if (got == 0 && now - child->read_end_ns < kReapLimit) return false;
   if (got == 0) kill(child->pid, SIGKILL);
   child->done = true;
-  ChildEnded(child);
-  return child->done;
-}
-
-void EvidenceJob::ChildEnded(Child* child) {
-  if (!child->failed.empty() || child->status < 0) return;
+  if (!child->failed.empty() || child->status < 0) return true;
   if (WIFSIGNALED(child->status)) child->failed = absl::StrCat("it was killed by signal ", WTERMSIG(child->status));
   if (WIFEXITED(child->status) && WEXITSTATUS(child->status) != 0)
     child->failed = absl::StrCat("it exited with status ", WEXITSTATUS(child->status));
+  return true;
 }
 
 bool EvidenceJob::Poll() {
@@ -204,7 +202,7 @@ void EvidenceJob::Finish() {
     evidence->set_gpus_unread(absl::StrCat("the GPU driver did not answer: ", CleanUtf8(gpus_->failed, 500)));
   }
   if (options_.hardware_log) {
-    ReadHardwareLog(options_.hardware_window_ns, {}, evidence);
+    ReadHardwareLog(kHardwareWindow, {}, evidence);
     NameGpus(evidence);
   } else {
     evidence->set_hardware_unread(kNotAskedFor);
@@ -250,7 +248,7 @@ ProcessEvidence ReadLogAfterEnd() {
   ProcessEvidence log;
   log.set_taken_ns(MonotonicNs());
   log.set_gpus_unread("its process had exited");
-  ReadHardwareLog(EvidenceOptions().hardware_window_ns, {}, &log);
+  ReadHardwareLog(kHardwareWindow, {}, &log);
   return log;
 }
 

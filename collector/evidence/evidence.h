@@ -18,7 +18,6 @@ struct EvidenceOptions {
   bool stacks = true;
   bool gpus = true;
   bool hardware_log = true;
-  int64_t hardware_window_ns = 3600LL * 1'000'000'000;
   // For the stacks and the GPUs together; later results are dropped.
   int64_t deadline_ns = 4'000'000'000;
   // CPU and I/O are read twice, at least this far apart; 0 means not at all.
@@ -47,13 +46,11 @@ class EvidenceJob {
   void Wait();
   // The report so far; the caller sets `rank`.
   const EvidenceReport& report() const { return report_; }
-  pid_t pid() const { return pid_; }
 
  private:
   struct Child;
   void Start(std::unique_ptr<Child>* child, const char* mode);
   bool PollChild(Child* child);
-  void ChildEnded(Child* child);
   void Finish();
 
   const pid_t pid_;

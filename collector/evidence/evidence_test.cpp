@@ -538,7 +538,7 @@ TEST(Evidence, PythonStacksAreReadWhileTheInterpreterLockIsHeld) {
     EXPECT_EQ(texts[3], absl::StrCat("<module> (", script, ":19)"));
     EXPECT_TRUE(evidence.threads(0).holds_interpreter_lock());
     EXPECT_FALSE(evidence.threads(1).holds_interpreter_lock());
-    // The native frames of the sum are inside hold(), and no frame of the interpreter's loop is left.
+    // The native frames of sum() are inside hold(), and no frame of the interpreter's evaluation loop is left.
     const std::vector<std::string> merged = Texts(report, evidence.threads(0));
     EXPECT_THAT(merged, Not(Contains(HasSubstr("_PyEval_EvalFrameDefault")))) << EvidenceText(report);
     const auto place = [&](const std::string& text) {

@@ -71,14 +71,16 @@ void Keep(HardwareEvent event, int64_t now_ns, int64_t window_ns, ProcessEvidenc
   if (event.age_ns() > window_ns) return;
   event.set_real_ns(now_ns - event.age_ns());
   // A repeated line (there may be thousands of corrected errors) is kept once, with its latest time.
-  for (HardwareEvent& known : *evidence->mutable_hardware()) {
-    if (known.kind() == event.kind() && known.pci() == event.pci() && known.code() == event.code() &&
-        known.pid() == event.pid() && known.text() == event.text()) {
-      known = event;
-      return;
-    }
+  auto& events = *evidence->mutable_hardware();
+  const auto known = std::find_if(events.begin(), events.end(), [&](const HardwareEvent& other) {
+    return other.kind() == event.kind() && other.pci() == event.pci() && other.code() == event.code() &&
+           other.pid() == event.pid() && other.text() == event.text();
+  });
+  if (known != events.end()) {
+    events.erase(known);
+  } else if (events.size() >= kMostEvents) {
+    events.erase(events.begin());
   }
-  if (evidence->hardware_size() >= kMostEvents) evidence->mutable_hardware()->DeleteSubrange(0, 1);
   *evidence->add_hardware() = std::move(event);
 }
 

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "analyzer/evidence/kernel_line.h"
+#include "analyzer/util/clock.h"
 #include "analyzer/util/time_units.h"
 
 namespace lockstep {
@@ -66,6 +67,7 @@ TEST(HardwareLog, FallsBackToAFileAndReportsTheReason) {
   for (int i = 0; i < 1000; ++i)
     dprintf(fd, "%s host kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=%d, fallen off the bus\n", when, 40 + i % 2);
   dprintf(fd, "%s host kernel: \xff\xfe\x01 NVRM: Xid (PCI:0000:1b:00): 13\n", when);
+  dprintf(fd, "%s host kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=40, fallen off the bus\n", when);
   close(fd);
   HardwareLogPaths paths;
   paths.kmsg = "/nonexistent/kmsg";
@@ -78,7 +80,8 @@ TEST(HardwareLog, FallsBackToAFileAndReportsTheReason) {
   NameGpus(&evidence);
   ASSERT_EQ(evidence.hardware_size(), 3) << "repeated lines must be reported once";
   EXPECT_EQ(evidence.hardware(0).gpu(), 4);
-  EXPECT_THAT(evidence.hardware(2).text(), HasSubstr("??? NVRM"));
+  EXPECT_THAT(evidence.hardware(1).text(), HasSubstr("??? NVRM"));
+  EXPECT_EQ(evidence.hardware(2).pid(), 40) << "a repeated line counts with its latest time";
   EXPECT_EQ(evidence.hardware_unread(), "");
   EXPECT_GT(evidence.hardware(0).age_ns(), 20 * kSecond);
   ProcessEvidence old;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "analyzer/model/bundle.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/printable.h"
@@ -221,7 +222,11 @@ std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library) {
     const absl::string_view name = line.substr(slash + 1);
     if (name == own) mapped.lockstep = true;
     if (name.substr(0, 7) == "libnccl" || name.substr(0, 7) == "librccl") mapped.nccl = true;
+    if (name.substr(0, 8) == "libtorch") mapped.torch = true;
+    if (absl::StrContains(line, " /dev/nvidia") || absl::StrContains(line, " /dev/dri/")) mapped.gpu = true;
     if (name.substr(0, 3) == "ld-" || name.substr(0, 5) == "libc.") mapped.dynamic = true;
+    // A ring in memory is an unnamed file: "/memfd:HOST.PID.0.ring (deleted)".
+    if (absl::EndsWith(absl::StripSuffix(name, " (deleted)"), ".ring")) mapped.ring = true;
   }
   return mapped;
 }

@@ -78,7 +78,10 @@ std::map<int64_t, std::string> ParseMounts(std::string_view mountinfo);
 struct Mapped {
   bool lockstep = false;
   bool nccl = false;
+  bool torch = false;
+  bool gpu = false;      // the process uses a GPU
   bool dynamic = false;  // a dynamic loader or libc is mapped
+  bool ring = false;     // the recorder writes a ring
 };
 std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library);
 // Returns the value of NAME in the process's initial environment; nullopt if unset or unreadable.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -47,6 +48,8 @@ void Unrecorded::Look(const std::vector<pid_t>& processes) {
     seen.mapped.lockstep |= mapped->lockstep;
     seen.mapped.nccl |= mapped->nccl;
     seen.mapped.dynamic |= mapped->dynamic;
+    seen.mapped.gpu |= mapped->gpu;
+    if (mapped->nccl || mapped->torch) seen.library_since = std::min(seen.library_since, MonotonicNs());
     const std::optional<std::string> preload = ReadEnvironment(pid, "LD_PRELOAD");
     const std::optional<std::string> hook = ReadEnvironment(pid, "LOCKSTEP_HOOK");
     if (hook) seen.hook = *hook;
@@ -102,15 +105,22 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
   return "no NCCL call was made (or NCCL is linked statically)";
 }
 
-pid_t Unrecorded::ProcessWithRecorder(const std::vector<pid_t>& living) const {
-  pid_t with_recorder = 0;
+bool Unrecorded::RecorderIsLoaded(const std::vector<pid_t>& living) const {
+  return std::any_of(living.begin(), living.end(), [this](pid_t pid) {
+    const auto seen = seen_.find(pid);
+    return seen != seen_.end() && seen->second.mapped.lockstep;
+  });
+}
+
+int64_t Unrecorded::WithoutGpuSince(const std::vector<pid_t>& living) const {
+  int64_t since = INT64_MAX;
   for (pid_t pid : living) {
     const auto seen = seen_.find(pid);
     if (seen == seen_.end() || !seen->second.mapped.lockstep) continue;
-    if (seen->second.mapped.nccl) return pid;
-    with_recorder = pid;  // the last one, because launchers precede their children
+    if (seen->second.mapped.gpu) return INT64_MAX;
+    since = std::min(since, seen->second.library_since);
   }
-  return with_recorder;
+  return since;
 }
 
 }  // namespace lockstep

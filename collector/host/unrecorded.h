@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,12 +21,16 @@ class Unrecorded {
   // Returns one clause with the likely reason for missing records. `switched_off` is what turned recording off; empty
   // if nothing did.
   std::string Reason(const std::string& switched_off) const;
-  // Returns a process of `living` with recorder and NCCL loaded, otherwise one with only the recorder, otherwise 0.
-  pid_t ProcessWithRecorder(const std::vector<pid_t>& living) const;
+  // Returns whether one of these processes has the recorder loaded.
+  bool RecorderIsLoaded(const std::vector<pid_t>& living) const;
+  // Returns since when one of these processes has NCCL or PyTorch loaded and a recorder, but uses no GPU; INT64_MAX if
+  // none does. Before its first communicator, a job on GPUs may load its data and model for minutes.
+  int64_t WithoutGpuSince(const std::vector<pid_t>& living) const;
 
  private:
   struct Seen {
     Mapped mapped;
+    int64_t library_since = INT64_MAX;  // when NCCL or PyTorch was first seen
     bool preload_kept = false;
     std::string hook;            // LOCKSTEP_HOOK
     bool other_machine = false;  // program and library have different architectures

@@ -56,7 +56,6 @@ class IncidentStore {
     bool whole = false;
   };
   std::vector<File> Files() const;
-  uint64_t bytes() const { return bytes_; }
   size_t ids() const { return ids_.size(); }
   // Removes the parts of incomplete files. Do not pass chunks afterwards.
   void RemoveParts();

@@ -9,11 +9,8 @@
 namespace lockstep {
 
 struct CleanOptions {
-  std::string folder;                       // empty for LOCKSTEP_DIR, or for the recorder's default if that is unset
-  int64_t older_than_s = 0;                 // only rings whose last record is at least this old
-  std::string incidents;                    // another folder, with incidents to clean; empty if there is none
-  int64_t keep_s = 7 * 86400;               // maximum age of incidents; 0 for no limit
-  uint64_t keep_bytes = uint64_t{5} << 30;  // maximum size of incidents; 0 for no limit
+  std::string folder;        // empty for LOCKSTEP_DIR, or for the recorder's default if that is unset
+  int64_t older_than_s = 0;  // only rings whose last record is at least this old
   bool dry_run = false;
   bool any_owner = false;  // for root: rings of their folder's owner, not of this user
 };

@@ -487,9 +487,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
         next_look = MonotonicNs() + std::max(options_.look_ns, kCostShare * (ThreadCpuNs() - begin_cpu));
       }
       const bool sweep = now >= next_sweep, again = now >= next_again;
-      uint64_t unwatched = 0;
       for (auto& [id, folder] : folders_) {
-        unwatched += folder.watch < 0 ? 1 : 0;
         if (sweep || (again && folder.watch < 0)) folder.dirty = dirty_ = true;
       }
       if (sweep) next_sweep = now + kSweep;
@@ -502,7 +500,6 @@ class Finder : public std::enable_shared_from_this<Finder> {
       Count([&](RingFinderCounters* c) {
         c->folders = folders_.size();
         c->containers = containers_.size();
-        c->unwatched = unwatched;
         c->cpu_ns = ThreadCpuNs();
       });
       now = MonotonicNs();

@@ -44,7 +44,6 @@ struct RingFinderCounters {
   uint64_t found = 0;
   uint64_t looks = 0;  // number of scans of all processes
   uint64_t refused_kind = 0, refused_owner = 0, refused_mode = 0, refused_size = 0, refused_many = 0;
-  uint64_t unwatched = 0;  // folders that are listed repeatedly, because inotify watches ran out
   int64_t cpu_ns = 0;
   int64_t stuck_ns = 0;  // how long a file system has not responded, so that no rings can be found; 0 if all respond
   std::string stuck_at;  // the path that does not respond

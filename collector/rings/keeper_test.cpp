@@ -105,7 +105,7 @@ TEST(KeeperTest, FinishEndsRemainingProcessesAndRemovesTheFolder) {
   std::string folder = ::testing::TempDir() + "/keeper-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   std::ofstream(folder + "/a.ring") << "x";
-  // The shell exits at once. Its background process ignores SIGTERM and has no parent.
+  // The shell exits at once and orphans its background process, which ignores SIGTERM.
   LaunchPlan plan = Plan({"sh", "-c", "sh -c 'trap \"\" TERM; sleep 1000' & echo $! > \"$0\"/pid; exit 0", folder});
   plan.ring_folder = folder;
   auto keeper = Keeper::Start(plan, -1);

@@ -19,6 +19,8 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kFirstSteps = 32, kMostSteps = 2048;
+constexpr size_t kMostMarkBytes = 64 << 20, kMostMarkBytesOfUser = 16 << 20;
+constexpr int64_t kSampleEveryNs = 10'000'000;
 constexpr int64_t kSampleCostShare = 100;
 // CPU time is measured once in this many reads, because measuring it is expensive.
 constexpr uint64_t kCostEvery = 16;
@@ -156,7 +158,6 @@ struct MarkSampler::Shared {
     uint64_t looks = 0;
   };
 
-  MarkSamplerOptions options;
   std::shared_ptr<MarkBudget> budget = std::make_shared<MarkBudget>();
   std::map<uid_t, std::weak_ptr<MarkBudget>> of_user;  // only the owner's thread uses this map
   std::atomic<int64_t> looking_since_ns = 0;           // 0 while the thread accesses no file
@@ -208,10 +209,10 @@ struct MarkSampler::Shared {
           ++looks;
           if (measured) {
             cpu_ns = ThreadCpuNs();
-            share.pause_ns = std::clamp(kSampleCostShare * (cpu_ns - cpu), options.every_ns, kLongestPause);
+            share.pause_ns = std::clamp(kSampleCostShare * (cpu_ns - cpu), kSampleEveryNs, kLongestPause);
           }
           // Aligned to the clock, so that a late read does not delay the next one.
-          const bool in_step = share.pause_ns == options.every_ns;
+          const bool in_step = share.pause_ns == kSampleEveryNs;
           share.next_ns =
               in_step ? std::max(share.next_ns + share.pause_ns, start + share.pause_ns / 2) : start + share.pause_ns;
         }
@@ -231,10 +232,7 @@ struct MarkSampler::Shared {
   }
 };
 
-MarkSampler::MarkSampler(const MarkSamplerOptions& options) : shared_(std::make_shared<Shared>()) {
-  shared_->options = options;
-  shared_->budget->most = options.most_bytes;
-}
+MarkSampler::MarkSampler() : shared_(std::make_shared<Shared>()) { shared_->budget->most = kMostMarkBytes; }
 
 MarkSampler::~MarkSampler() {
   std::unique_lock lock(shared_->mutex);
@@ -254,7 +252,7 @@ std::shared_ptr<MarkTimes> MarkSampler::Add(int fd, uid_t owner) {
     std::erase_if(shared_->of_user, [](const auto& user) { return user.second.expired(); });
     budget = std::make_shared<MarkBudget>();
     budget->all = shared_->budget;
-    budget->most = shared_->options.most_bytes_of_user;
+    budget->most = kMostMarkBytesOfUser;
     shared_->of_user[owner] = budget;
   }
   ring->times = std::make_shared<MarkTimes>(budget);

@@ -1,4 +1,4 @@
-// Adds times to GPU progress markers. Reads the mark lines of live rings every 10 ms. If a ticket was passed between
+// Adds times to GPU progress markers. Reads the marker lines of live rings every 10 ms. If a ticket was passed between
 // two reads, it gets the time of the second read, which is late by at most the interval. A separate thread does only
 // this, so neither slow work nor a file that does not respond delays the callers.
 //
@@ -87,11 +87,6 @@ class MarkTimes {
   int64_t begin_ns_ = 0;  // when the last read began
 };
 
-struct MarkSamplerOptions {
-  int64_t every_ns = 10'000'000;
-  size_t most_bytes = 64 << 20, most_bytes_of_user = 16 << 20;
-};
-
 struct MarkSamplerCounters {
   uint64_t rings = 0;  // current number
   uint64_t looks = 0;  // number of reads of all rings of a user
@@ -102,7 +97,7 @@ struct MarkSamplerCounters {
 
 class MarkSampler {
  public:
-  explicit MarkSampler(const MarkSamplerOptions& options = {});
+  MarkSampler();
   ~MarkSampler();
   MarkSampler(const MarkSampler&) = delete;
   MarkSampler& operator=(const MarkSampler&) = delete;

@@ -39,7 +39,7 @@ std::shared_ptr<MarkBudget> Budget(size_t most) {
   return budget;
 }
 
-// A file that contains only a header and mark lines.
+// A file that contains only a header and marker lines.
 class MarksFile {
  public:
   explicit MarksFile(uint64_t lines = 16) {

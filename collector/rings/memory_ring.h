@@ -12,8 +12,8 @@ namespace lockstep {
 bool IsMemoryRingLink(int folder, const std::string& name);
 
 // Opens the ring behind the link `name` in the open folder `folder`, with O_PATH. The link is untrusted: only a memory
-// file with exactly this name is accepted. The PID in the link is the process's own, which may differ here. The result
-// is not ok if the ring no longer exists or access is refused.
+// file with exactly this name is accepted. The PID in the link is from the process's own PID namespace, so it may
+// differ from the one seen here. The result is not ok if the ring no longer exists or access is refused.
 UniqueFd OpenMemoryRing(int folder, const std::string& name);
 
 }  // namespace lockstep

@@ -19,6 +19,7 @@
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"
 #include "collector/rings/memory_ring.h"
+#include "collector/rings/owner.h"
 #include "collector/rings/snapshot_merge.h"
 #include "recorder/ring/reader.h"
 
@@ -27,11 +28,6 @@ namespace {
 
 constexpr size_t kMostRings = 4096;
 constexpr int kMostDepth = 2;
-
-uint64_t OwnPidNamespace() {
-  struct stat info {};
-  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
-}
 
 UniqueFd OpenRingInMemory(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -115,7 +111,7 @@ void Agent::ReadDigest(Ring* ring) {
 void Agent::Follow(Ring* ring) {
   ring->followed = true;
   const ring::ProcessInfo& info = ring->digest.process;
-  static const uint64_t own_namespace = OwnPidNamespace();
+  static const uint64_t own_namespace = PidNamespace("/proc/self");
   if (info.pid <= 0 || (info.pid_namespace_inode != 0 && info.pid_namespace_inode != own_namespace)) return;
   const auto end = ends_.find(info.pid);
   ring->pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0)));

@@ -21,6 +21,8 @@ struct RunOptions {
   int64_t late_after_ns = 5'000'000'000;
   int64_t hang_after_ns = 0;  // 0 if not given
   bool quiet = false;
+  // Folder for records that the job's own framework writes. If there are any, a job without rings is not reported.
+  std::string dumps;
   bool tell = true;                       // print the verdict and the incident's folder
   RedactLevel redact = RedactLevel::kNo;  // redaction of everything that is written
   // Name or number of the group that may read incidents; empty if there is none.

@@ -19,6 +19,9 @@
 #include "analyzer/settings/merge.h"
 #include "analyzer/settings/table.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/proc_stat.h"
+#include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "analyzer/util/unique_fd.h"
@@ -39,11 +42,13 @@ namespace {
 
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
 constexpr int kStatusNotExecutable = 126, kStatusNotFound = 127, kStatusHung = 90, kStatusDesync = 91;
-// Time between SIGTERM and SIGKILL when Lockstep ends a hung job.
+// Time between SIGTERM and SIGKILL when Lockstep ends a job.
 constexpr int64_t kGrace = 5 * kSecond;
-// A job that has recorded nothing for this multiple of --late-after is reported, because no ring shows whether it is
-// still starting. The report is repeated after twice the time.
-constexpr int64_t kUnrecordedFor = 24;
+// A terminal and a program above this one may both pass on one Ctrl-C. Signals this close count as one.
+constexpr int64_t kOneInterrupt = kSecond / 4;
+// Multiples of --late-after, after which a job that has recorded nothing is reported, because no ring shows whether it
+// is still starting. The shorter one counts from when NCCL or PyTorch was loaded, and only if no process uses a GPU.
+constexpr int64_t kUnrecordedFor = 24, kUnrecordedWithoutGpuFor = 5;
 // A gap of this length between two ticks means that this process itself was stopped. No rank is then blamed for the
 // gap.
 constexpr int64_t kAbsence = 3 * kSecond;
@@ -119,8 +124,7 @@ class Run {
     }
     absl::StatusOr<RingFolder> folder = MakeRingFolder(GetVariable(*environment, "LOCKSTEP_DIR"));
     if (!folder.ok()) {
-      unusable_ = std::string(folder.status().message());
-      Say(absl::StrCat("not recording: cannot create a folder for rings: ", unusable_));
+      Say(absl::StrCat("not recording: cannot create a folder for rings: ", folder.status().message()));
       return 0;
     }
     folder_ = *folder;
@@ -271,12 +275,14 @@ class Run {
       if (fds[1].revents != 0) OnSignals();
       if (fds[2].revents != 0) agent_.Handle();
       const bool ended = fds[0].revents != 0 && OnKeeper();
+      if (interrupted_ns_ != 0 && kill_at_ == 0 && now - interrupted_ns_ >= kGrace) SayWhoIsLeft();
+      if (kill_at_ != 0 && now >= kill_at_) SignalJob(SIGKILL, now);
       if (!recording) continue;
       if (agent_.readable() == 0 && now >= next_look) {
         const std::vector<pid_t> processes = JobProcesses();
         unrecorded_->Look(processes);
         next_look = now + (now - started_ns_ < 10 * kSecond ? kSecond : 10 * kSecond);
-        if (now >= next_unrecorded_) SayUnrecorded(processes, now);
+        SayUnrecorded(processes, now);
       }
       // With a collector, the collector detects hangs.
       if (join_ != nullptr) {
@@ -285,38 +291,75 @@ class Run {
         watch_->Tick(MonotonicNs());
       }
       const bool hung = join_ != nullptr ? join_->hung() : watch_->hung();
-      if (hung && options_.kill_on_hang && !ended_by_us_) EndJob(SIGTERM);
-      if (kill_at_ != 0 && now >= kill_at_) EndJob(SIGKILL);
+      if (hung && options_.kill_on_hang && kill_at_ == 0) {
+        hung_job_ended_ = true;
+        EndJob("ending the hung job");
+      }
     }
   }
 
+  // Once. The report at the end is enough if recording is off, or if no process has loaded the recorder.
   void SayUnrecorded(const std::vector<pid_t>& processes, int64_t now) {
-    if (started_ns_ == 0) return;
-    const int64_t since = now - started_ns_;
-    const bool first = next_unrecorded_ == 0;
-    next_unrecorded_ = started_ns_ + (first ? kUnrecordedFor * options_.late_after_ns : 2 * since);
-    const pid_t pid = unrecorded_->ProcessWithRecorder(processes);
-    // If recording is off, or no process has loaded NCCL or the recorder, the report at the end is enough.
-    if (first || pid == 0 || !switched_off_.empty() || options_.quiet) return;
+    if (unrecorded_said_ || interrupted_ns_ != 0 || started_ns_ == 0 || !switched_off_.empty() || options_.quiet)
+      return;
+    const int64_t late = options_.late_after_ns, since = now - started_ns_;
+    const int64_t loaded = unrecorded_->WithoutGpuSince(processes);
+    const bool without_gpu = loaded != INT64_MAX && now - loaded >= kUnrecordedWithoutGpuFor * late;
+    if (!without_gpu && (since < kUnrecordedFor * late || !unrecorded_->RecorderIsLoaded(processes))) return;
+    unrecorded_said_ = true;
+    const bool acts = options_.kill_on_hang || options_.hang_after_ns > 0;
     Say(absl::StrCat("nothing has been recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
-                     "; to see what a process is doing: lockstep evidence ", pid));
+                     ". Calls of gloo and MPI are not recorded",
+                     acts ? ", so --hang-after and --kill-on-hang have no effect on them" : "",
+                     ". If the job hangs: lockstep attach --job ", job_));
   }
 
   std::vector<pid_t> JobProcesses() const { return Descendants(keeper_->pid()); }
 
-  void EndJob(int signal) {
+  // Sends SIGTERM now and SIGKILL after kGrace.
+  void EndJob(const std::string& why) {
     const int64_t now = MonotonicNs();
-    if (!ended_by_us_) {
-      ended_by_us_ = true;
-      watch_->Ending(now);
-      Say("ending the hung job");
-    }
+    watch_->Ending(now);
+    Say(why);
+    SignalJob(SIGTERM, now);
+  }
+
+  void SignalJob(int signal, int64_t now) {
     for (pid_t pid : JobProcesses()) {
       kill(pid, signal);
       // A stopped process handles SIGTERM only after it continues.
       if (signal == SIGTERM) kill(pid, SIGCONT);
     }
     kill_at_ = now + (signal == SIGTERM ? kGrace : kSecond / 10);
+  }
+
+  // Once.
+  void SayWhoIsLeft() {
+    if (left_said_) return;
+    left_said_ = true;
+    std::vector<int32_t> left, stopped;
+    for (const Child& child : children_) {
+      if (!child.alive) continue;
+      left.push_back(child.rank);
+      if (const std::optional<ProcStat> stat = ReadProcStat(child.pid); stat && stat->state == 'T')
+        stopped.push_back(child.rank);
+    }
+    const auto named = [](const std::vector<int32_t>& ranks, const char* one, const char* several) {
+      return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks), ranks.size() == 1 ? one : several);
+    };
+    Say(absl::StrCat(named(left, " is", " are"), " still running after Ctrl-C",
+                     stopped.empty() ? "" : absl::StrCat(" (", named(stopped, " is", " are"), " stopped by a signal)"),
+                     "; press Ctrl-C again to end the job"));
+  }
+
+  // The ranks of -n have no launcher above them that would end them.
+  void OnInterrupt(int64_t now) {
+    if (options_.ranks == 0 || kill_at_ != 0) return;
+    if (interrupted_ns_ == 0) {
+      interrupted_ns_ = now;
+    } else if (now - interrupted_ns_ > kOneInterrupt) {
+      EndJob("ending the job after the second Ctrl-C: SIGTERM now, SIGKILL in 5 s");
+    }
   }
 
   void OnSignals() {
@@ -330,6 +373,7 @@ class Run {
           if (child.alive) kill(child.pid, signal);
         }
       }
+      if (signal == SIGINT) OnInterrupt(MonotonicNs());
       if (signal == SIGTSTP) {
         // Stops together with the job, so the shell sees a stopped job. Continues here after SIGCONT.
         raise(SIGSTOP);
@@ -391,21 +435,22 @@ class Run {
     if (unstarted != nullptr) {
       Say(absl::StrCat("cannot start '", options_.command[0], "': ", strerror(unstarted->error)));
     } else if (!folder_.path.empty()) {
+      const bool recorded = agent_.readable() > 0;
       if (join_ != nullptr) {
         const bool badly = std::any_of(children_.begin(), children_.end(), [](const Child& child) {
           return child.code != CLD_EXITED || child.status != 0;
         });
-        if (agent_.readable() == 0) Say(absl::StrCat("nothing was recorded: ", unrecorded_->Reason(switched_off_)));
-        join_->Finish(badly && !ended_by_us_);
-      } else {
-        watch_->Finish(unrecorded_->Reason(switched_off_));
+        join_->Finish(badly && recorded && !hung_job_ended_);
       }
+      // A collector knows nothing of a job without rings.
+      const bool dumps = !options_.dumps.empty() && !NamesIn(options_.dumps, 1).empty();
+      if (join_ == nullptr || !recorded) watch_->Finish(dumps ? "" : unrecorded_->Reason(switched_off_));
     }
     keeper_->Finish();
     const VerdictKind declared = join_ != nullptr ? join_->verdict() : watch_->declared();
     // Ends the indexes and the command of --on-verdict first, because this process may now die by the command's signal.
     watch_.reset();
-    if (ended_by_us_) return declared == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
+    if (hung_job_ended_) return declared == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
     if (unstarted != nullptr) {
       return unstarted->error == ENOENT || unstarted->error == ENOTDIR ? kStatusNotFound : kStatusNotExecutable;
     }
@@ -438,7 +483,7 @@ class Run {
 
   const RunOptions options_;
   std::optional<gid_t> group_;
-  std::string job_, library_, unusable_;
+  std::string job_, library_;
   std::string switched_off_;  // why recording is off; empty if it is on
   RingFolder folder_;
   std::unique_ptr<Keeper> keeper_;
@@ -446,11 +491,14 @@ class Run {
   std::unique_ptr<Watch> watch_;
   std::unique_ptr<Join> join_;  // null if the job is watched here
   std::unique_ptr<Unrecorded> unrecorded_;
-  int64_t next_unrecorded_ = 0;  // when to report a job that records nothing; 0 if not set yet
+  bool unrecorded_said_ = false;
   std::vector<Child> children_;
   UniqueFd signals_;
-  bool all_started_ = false, keeper_gone_ = false, ended_by_us_ = false;
-  int64_t started_ns_ = 0, kill_at_ = 0;
+  bool all_started_ = false, keeper_gone_ = false, hung_job_ended_ = false;
+  bool left_said_ = false;
+  int64_t started_ns_ = 0;
+  int64_t interrupted_ns_ = 0;  // the first SIGINT; 0 if there was none
+  int64_t kill_at_ = 0;         // when to send SIGKILL; 0 if this process is not ending the job
 };
 
 }  // namespace

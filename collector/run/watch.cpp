@@ -12,12 +12,14 @@
 #include "analyzer/evidence/redact.h"
 #include "analyzer/formats/ring/loader.h"
 #include "analyzer/report/report.h"
+#include "analyzer/util/proc_stat.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/detect/decision_log.h"
+#include "collector/evidence/evidence.h"
 #include "collector/host/environment.h"
 #include "collector/host/host_network.h"
 #include "collector/host/proc.h"
@@ -117,25 +119,34 @@ std::vector<StartedRank*> Watch::WithoutRing() {
 
 Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   std::vector<RingInput> inputs = agent_->Collect(whole);
+  // A rank that exits or hangs before its first NCCL call has no ring, but belongs to the job.
+  ring::ProcessInfo sample;
   if (!inputs.empty()) {
-    // A rank that exits or hangs before its first NCCL call has no ring, but belongs to the job.
-    for (const StartedRank* started : WithoutRing()) {
-      RingInput input;
-      input.process = started->process;
-      input.path = absl::StrCat("process ", started->pid, " (no ring)");
-      ring::ProcessInfo& info = input.snapshot.process;
-      const ring::ProcessInfo& sample = inputs[0].snapshot.process;
-      info.boot_id = sample.boot_id;
-      info.job = sample.job;
-      info.step = sample.step;
-      info.restart_count = sample.restart_count;
-      info.host = sample.host.empty() ? host_ : sample.host;
-      info.pid = started->pid;
-      info.rank = info.local_rank = started->rank;
-      info.world_size = options_.ranks_expected;
-      input.snapshot.read_mono_ns = MonotonicNs();
-      inputs.push_back(std::move(input));
+    sample = inputs[0].snapshot.process;
+  } else {
+    sample.boot_id = BootId();
+    sample.job = options_.job;
+  }
+  std::optional<ProcessEvidence> log;
+  for (const StartedRank* started : WithoutRing()) {
+    RingInput input;
+    input.process = started->process;
+    if (whole && EndedBadly(input.process)) {
+      if (!log) log = ReadLogAfterEnd();
+      AddLogAfterEnd(*log, &input.process);
     }
+    input.path = absl::StrCat("process ", started->pid, " (no ring)");
+    ring::ProcessInfo& info = input.snapshot.process;
+    info.boot_id = sample.boot_id;
+    info.job = sample.job;
+    info.step = sample.step;
+    info.restart_count = sample.restart_count;
+    info.host = sample.host.empty() ? host_ : sample.host;
+    info.pid = started->pid;
+    info.rank = info.local_rank = started->rank;
+    info.world_size = options_.ranks_expected;
+    input.snapshot.read_mono_ns = MonotonicNs();
+    inputs.push_back(std::move(input));
   }
   // The wait does not explain exits of a later generation.
   const int64_t follow = detector_.ends_follow_ns();
@@ -479,8 +490,11 @@ void Watch::Finish(const std::string& unrecorded) {
   const int64_t stood = follow == 0 ? 0 : std::max<int64_t>(1, MonotonicNs() - LastProgress({}));
   const Gathered gathered = Gather(true, follow != 0, stood);
   if (agent_->readable() == 0) {
-    Say(absl::StrCat("nothing was recorded: ", unrecorded));
-    if (!options_.out.empty()) WriteAndTell(gathered, false);
+    if (!unrecorded.empty()) Say(absl::StrCat("nothing was recorded: ", unrecorded));
+    // Without -n, the ends of the ranks are unknown, too.
+    const bool badly = !gathered.verdict.findings().empty();
+    if (badly) declared_ = gathered.verdict.verdict();
+    if (badly || !options_.out.empty()) WriteAndTell(gathered, badly);
     return;
   }
   const bool healthy = gathered.verdict.verdict() == VERDICT_HEALTHY;

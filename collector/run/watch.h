@@ -70,7 +70,7 @@ class Watch {
   VerdictKind declared() const { return declared_; }
 
   // Call once at the end of the job. If nothing was declared, prints the final message, and stores an incident if
-  // needed. `unrecorded`: why there are no rings.
+  // needed. `unrecorded`: why there are no rings; if empty, their absence is not reported.
   void Finish(const std::string& unrecorded);
 
  private:

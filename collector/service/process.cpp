@@ -53,8 +53,8 @@ constexpr int kMostAtOnce = 512;  // maximum number of messages before the clock
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
 constexpr int64_t kIndexLimit = 300 * kSecond;
 
-// If few messages arrived, waits until kGather after the last read, because waking up for each message costs more than
-// reading it. If many arrived, reads at once, because a peer's queue is short.
+// If few messages arrived last time, sleeps until kGather after the last read, because waking up for each message costs
+// more than reading it. If many arrived, returns at once, because a peer's queue is small.
 void LetGather(const pollfd& server, int taken, int64_t read_ns) {
   const int64_t left = read_ns + kGather - MonotonicNs();
   if (server.revents == 0 || taken >= kFew || left <= 0) return;

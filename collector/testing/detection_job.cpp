@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/rank_set.h"
-#include "collector/agent/host_source.h"
+#include "collector/agent/encode_digest.h"
 #include "collector/host/process_sample.h"
 #include "collector/service/core/known_members.h"
 #include "proto/wire.pb.h"

@@ -13,9 +13,6 @@ int main(int argc, char** argv) {
   lockstep::CleanOptions options;
   options.folder = parsed->Text("dir");
   options.older_than_s = parsed->Age("older-than");
-  options.incidents = parsed->Text("incidents");
-  options.keep_s = parsed->Age("keep");
-  options.keep_bytes = parsed->Bytes("keep-bytes");
   options.dry_run = parsed->Flag("dry-run");
   std::string error;
   lockstep::Cleaned cleaned;
@@ -25,14 +22,15 @@ int main(int argc, char** argv) {
   }
   printf("%s %d ring%s, %llu KiB; kept %d\n", options.dry_run ? "would remove" : "removed", cleaned.removed,
          cleaned.removed == 1 ? "" : "s", static_cast<unsigned long long>(cleaned.bytes >> 10), cleaned.kept);
-  if (options.incidents.empty()) return cleaned.failed == 0 ? 0 : 1;
+  const std::string incidents = parsed->Text("incidents");
+  if (incidents.empty()) return cleaned.failed == 0 ? 0 : 1;
   lockstep::RetentionRequest request;
-  request.limits = {options.keep_s, options.keep_bytes};
+  request.limits = {parsed->Age("keep"), parsed->Bytes("keep-bytes")};
   request.now_s = time(nullptr);
   request.dry_run = options.dry_run;
   request.say_kept = true;
   request.say = [](const std::string& line) { puts(line.c_str()); };
-  const absl::StatusOr<lockstep::Retained> done = lockstep::RetainIncidents(options.incidents, request);
+  const absl::StatusOr<lockstep::Retained> done = lockstep::RetainIncidents(incidents, request);
   if (!done.ok()) {
     fprintf(stderr, "lockstep: %s\n", std::string(done.status().message()).c_str());
     return 2;

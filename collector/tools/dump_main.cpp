@@ -15,26 +15,21 @@ namespace {
 
 constexpr int kFailed = 3;
 
-struct DumpOptions {
-  std::string job;
-  bool everything = false, json = false;
-  int64_t timeout_ns = 0;
-};
-
-int Dump(const DumpOptions& options, const CollectorAddress& address) {
+int Dump(const settings::ParsedOptions& options, const CollectorAddress& address) {
   ClientRequest request;
   request.set_kind(ClientRequest::DUMP);
-  request.set_job(options.job);
-  request.set_everything(options.everything);
+  request.set_job(options.operand());
+  request.set_everything(options.Flag("everything"));
   std::optional<Incident> incident;
-  const absl::Status status = AskCollector(address, request, options.timeout_ns, [&](const ClientReply& reply) {
-    if (reply.has_incident()) incident = reply.incident();
-  });
+  const absl::Status status =
+      AskCollector(address, request, options.Nanoseconds("timeout"), [&](const ClientReply& reply) {
+        if (reply.has_incident()) incident = reply.incident();
+      });
   if (!status.ok() || !incident) {
     Say(status.ok() ? "the collector produced no verdict" : std::string(status.message()));
     return kFailed;
   }
-  const std::string text = options.json ? ReportJson(incident->verdict()) : CleanLines(incident->text());
+  const std::string text = options.Flag("json") ? ReportJson(incident->verdict()) : CleanLines(incident->text());
   fwrite(text.data(), 1, text.size(), stdout);
   fflush(stdout);
   if (!incident->path().empty()) Say(absl::StrCat("incident in ", incident->path(), " on the collector's host"));
@@ -54,6 +49,5 @@ int main(int argc, char** argv) {
     Say(address.status().message());
     return kFailed;
   }
-  return Dump({parsed->operand(), parsed->Flag("everything"), parsed->Flag("json"), parsed->Nanoseconds("timeout")},
-              *address);
+  return Dump(*parsed, *address);
 }

@@ -18,8 +18,8 @@ struct ClientOptions {
   // Tried in this order; the client returns to the first when it responds again. Fallbacks from a Welcome follow.
   std::vector<std::string> endpoints;
   Security security;
-  // Without a message or pong for this long, the client tries the next endpoint (if there is only one, after four times
-  // as long).
+  // If no message or pong arrives for this long, the client drops the connection and tries the next endpoint. With a
+  // single endpoint, it waits four times as long and then reconnects.
   int64_t silent_after_ns = 5'000'000'000;
   void* context = nullptr;  // zmq context to share; nullptr to create one
   int send_queue = 256;     // maximum number of messages in the send queue; Send refuses more

@@ -71,19 +71,16 @@ absl::Status Gate::Monitor(void* socket) {
   return absl::OkStatus();
 }
 
-Gate::~Gate() { Stop(); }
-
-void Gate::Stop() {
+Gate::~Gate() {
   if (thread_.joinable()) {
     zmq_send(stop_here_, "", 0, 0);
     thread_.join();
   }
-  for (void** socket : {&zap_, &monitor_, &stop_, &stop_here_}) {
-    if (*socket == nullptr) continue;
+  for (void* socket : {zap_, monitor_, stop_, stop_here_}) {
+    if (socket == nullptr) continue;
     constexpr int kNoLinger = 0;
-    zmq_setsockopt(*socket, ZMQ_LINGER, &kNoLinger, sizeof kNoLinger);
-    zmq_close(*socket);
-    *socket = nullptr;
+    zmq_setsockopt(socket, ZMQ_LINGER, &kNoLinger, sizeof kNoLinger);
+    zmq_close(socket);
   }
 }
 

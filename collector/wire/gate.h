@@ -22,11 +22,10 @@ class Gate {
   // added or removed, the keys are read again, and connections of a removed key lose their rights. An invalid file
   // leaves the keys unchanged, and is reported once.
   static absl::StatusOr<std::unique_ptr<Gate>> Start(void* context, const std::string& folder);
+  // Call before the context ends.
   ~Gate();
   // Starts the thread, and counts handshakes on this socket. Call before the socket is bound.
   absl::Status Monitor(void* socket);
-  // Call before the context ends.
-  void Stop();
 
   // Returns a number that changes whenever the keys change.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }

@@ -27,8 +27,8 @@ struct ServerCounters {
 struct ServerOptions {
   std::vector<std::string> endpoints;  // tcp://ADDRESS:PORT (port * or 0 means any free port), ipc://PATH
   Security security;
-  // The sustained rate of messages and (uncompressed) bytes per connection, with bursts of four seconds' worth. A relay
-  // may send 64 times as many messages and 16 times as many bytes.
+  // Limits per connection: the sustained rate of messages and (uncompressed) bytes, with bursts of four seconds' worth.
+  // Messages beyond them are dropped. A relay may send 64 times as many messages and 16 times as many bytes.
   double messages_per_second = 2000, bytes_per_second = 64e6;
   // Maximum number of waiting heartbeats; beyond it, the oldest are dropped.
   size_t most_waiting_heartbeats = 65536;

@@ -22,10 +22,6 @@
 #include "gui/app/panes/marks_pane.h"
 #include "gui/app/session/appearance.h"
 
-#ifndef LOCKSTEP_VERSION
-#define LOCKSTEP_VERSION "0.1.0"
-#endif
-
 namespace lockstep::gui {
 namespace {
 

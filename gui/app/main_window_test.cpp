@@ -26,9 +26,9 @@
 #include "analyzer/viewdata/facts.h"
 #include "gui/app/app_test_window.h"
 #include "gui/app/commands/palette.h"
-#include "gui/app/export/describe.h"
 #include "gui/app/export/export.h"
 #include "gui/app/panes/marks_pane.h"
+#include "gui/testing/samples.h"
 #include "gui/view/matrix/view.h"
 
 namespace lockstep::gui {
@@ -282,10 +282,7 @@ TEST_F(WindowTest, OpensOnTheAnswer) {
 
 // A partial document has no verdict. The answer appears with the verdict, unless the user has chosen another tab.
 TEST_F(WindowTest, TheAnswerComesWithTheVerdictOfAGrowingIncident) {
-  lockstep::testing::Job job(2, 2, 2, 6);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  const Bundle bundle = job.Run();
+  const Bundle bundle = testing::HangBundle();
   const ViewFacts whole = BuildViewFacts(bundle);
   ViewFacts part;
   *part.mutable_ranks() = whole.ranks();
@@ -377,15 +374,20 @@ TEST_F(WindowTest, CopiesForATicket) {
   EXPECT_FALSE(QApplication::clipboard()->text().isEmpty());
 }
 
-TEST_F(WindowTest, MarksAreStoredBesideTheIncident) {
-  const auto window = MakeOpen();
-  Key(window.get(), "]");
-  Key(window.get(), "M");
+// Marks the selection as a user does.
+void MarkSelection(MainWindow* window) {
+  window->actions()->Get(Id::kMark)->trigger();
   auto* dialog = window->findChild<QInputDialog*>("mark-dialog");
   ASSERT_NE(dialog, nullptr);
   dialog->setTextValue("look here");
   dialog->accept();
   QCoreApplication::processEvents();
+}
+
+TEST_F(WindowTest, MarksAreStoredBesideTheIncident) {
+  const auto window = MakeOpen();
+  Key(window.get(), "]");
+  MarkSelection(window.get());
   ASSERT_EQ(window->notes().marks.size(), 1u);
   auto notes = ReadNotes(NotesPath(document_->paths()));
   ASSERT_TRUE(notes.ok()) << notes.status();
@@ -406,21 +408,13 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   const QString incident = folder_.filePath("incident");
   QDir(folder_.path()).mkdir("incident");
   QDir(folder_.path()).mkdir("incident.notes.json");
-  lockstep::testing::Job job(2, 2, 2, 6);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  const Bundle bundle = job.Run();
+  const Bundle bundle = testing::HangBundle();
   ASSERT_TRUE(WriteLsd(bundle, {0, 1, 2, 3, 4, 5, 6, 7}, DumpHeader(), (incident + "/all.lsd").toStdString()).ok());
   const auto window = MakeWindow();
   window->Open({incident});
   ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
   Key(window.get(), "]");
-  Key(window.get(), "M");
-  auto* dialog = window->findChild<QInputDialog*>("mark-dialog");
-  ASSERT_NE(dialog, nullptr);
-  dialog->setTextValue("look here");
-  dialog->accept();
-  QCoreApplication::processEvents();
+  MarkSelection(window.get());
   EXPECT_TRUE(window->strip()->error()) << window->strip()->text().toStdString();
   ASSERT_EQ(window->notes().marks.size(), 1u);
   Key(window.get(), "Ctrl+R");
@@ -437,10 +431,7 @@ TEST_F(WindowTest, TheOpenIncidentStaysAfterACancelledLoad) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
   const Selection selected = window->navigator()->selection();
-  lockstep::testing::Job job(2, 2, 2, 40);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 38);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  const Bundle bundle = job.Run();
+  const Bundle bundle = testing::HangBundle(2, 2, 2, 40);
   QDir(folder_.path()).mkdir("incident");
   const QString incident = folder_.filePath("incident");
   for (size_t rank = 0; rank < 8; ++rank) {

@@ -27,7 +27,7 @@
 #include "analyzer/util/printable.h"
 #include "analyzer/util/proc_stat.h"
 #include "gui/app/compare_window.h"
-#include "gui/app/export/describe.h"
+#include "gui/app/export/export.h"
 #include "gui/app/main_window.h"
 #include "gui/app/session/appearance.h"
 #include "gui/app/session/session.h"

@@ -9,7 +9,6 @@
 
 #include <QCoreApplication>
 #include <QThread>
-#include <QThreadPool>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -75,10 +74,7 @@ int Document::RowOf(int32_t rank) const {
   return it == row_of_.end() ? -1 : it->second;
 }
 
-QString Document::HostAt(int row) const {
-  const std::string_view text = index_->text(Entry(row).host);
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
+QString Document::HostAt(int row) const { return QString::fromUtf8(index_->text(Entry(row).host)); }
 
 Ranks Document::KnownMembers(int32_t comm) const {
   const auto members = MembersOf(comm);
@@ -97,7 +93,7 @@ QString Document::CommName(int32_t comm) const {
       return "group of " + RanksText(members, 24);
     text = index_->text(entry.id);
   }
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
+  return QString::fromUtf8(text);
 }
 
 const WaitClass* Document::WaitOf(int row) const {
@@ -170,6 +166,11 @@ Selection Document::SelectOp(int row, int64_t record) const {
   out.record_rank = rank;
   out.record = record;
   return out;
+}
+
+int Document::RowOfRecord(const Selection& selection) const {
+  const int row = RowOf(selection.record_rank);
+  return row >= 0 && selection.record >= 0 && selection.record < OpCount(row) ? row : -1;
 }
 
 QString Document::OpText(const IndexOp& op) const {

@@ -73,6 +73,8 @@ class Document {
   int64_t FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget) const;
   int64_t FindCollective(int row, int32_t comm, int64_t seq) const;
   Selection SelectOp(int row, int64_t record) const;
+  // Returns the row of the selected operation; -1 if none is selected, or it does not exist.
+  int RowOfRecord(const Selection& selection) const;
   QString OpText(const IndexOp& op) const;  // "AllReduce #41 of dp"
 
   // Whether the communicator's matrix has columns: one per collective, none for sends and receives.

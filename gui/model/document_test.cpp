@@ -8,16 +8,14 @@
 #include "analyzer/formats/lsi/writer.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/viewdata/facts.h"
+#include "gui/testing/samples.h"
 #include "tests/support/files.h"
 
 namespace lockstep::gui {
 namespace {
 
 TEST(DocumentTest, AHangFromABundle) {
-  lockstep::testing::Job job(2, 2, 2, 6);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  auto document = Document::FromBundle(job.Run());
+  auto document = Document::FromBundle(testing::HangBundle());
   ASSERT_TRUE(document.ok()) << document.status();
   const Document& d = **document;
   EXPECT_EQ(d.rank_count(), 8);

@@ -1,7 +1,6 @@
 #include "gui/model/latest_job.h"
 
 #include <QMetaObject>
-#include <QThreadPool>
 
 #include <mutex>
 #include <utility>

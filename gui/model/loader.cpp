@@ -27,8 +27,6 @@ constexpr char kWhatToOpen[] =
     "analyze PATH` prints the details.";
 constexpr int kOpening = ViewIndexProgress::kWriting + 1;
 
-QString Text(std::string_view text) { return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())); }
-
 QString PhaseText(int phase) {
   switch (phase) {
     case ViewIndexProgress::kFinding: return "Finding files";
@@ -40,7 +38,7 @@ QString PhaseText(int phase) {
 }
 
 QString ProblemText(const std::string& path, const std::string& text) {
-  return Text(path.empty() ? text : path + ": " + text);
+  return QString::fromStdString(path.empty() ? text : path + ": " + text);
 }
 
 }  // namespace
@@ -55,36 +53,26 @@ struct Load {
   bool done = false;        // guarded by mutex
 };
 
-struct Loader::Impl {
-  std::shared_ptr<Load> load;  // null if there is none
-  QTimer* timer = nullptr;
-  int reported_phase = -1;
-  int64_t reported_done = -1;
-
-  void Tell(Loader* loader);
-  void Drop();
-};
-
-void Loader::Impl::Tell(Loader* loader) {
-  if (load == nullptr) return;
-  const int phase = load->progress.phase;
-  const int64_t done = load->progress.done, total = load->progress.total;
-  if (phase == reported_phase && done == reported_done) return;
-  reported_phase = phase;
-  reported_done = done;
+void Loader::Tell() {
+  if (load_ == nullptr) return;
+  const int phase = load_->progress.phase;
+  const int64_t done = load_->progress.done, total = load_->progress.total;
+  if (phase == reported_phase_ && done == reported_done_) return;
+  reported_phase_ = phase;
+  reported_done_ = done;
   const double fraction = total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : -1;
-  Q_EMIT loader->Progress(PhaseText(phase), fraction, done, total);
+  Q_EMIT Progress(PhaseText(phase), fraction, done, total);
 }
 
-void Loader::Impl::Drop() {
-  if (load == nullptr) return;
-  load->progress.cancel = true;
+void Loader::Drop() {
+  if (load_ == nullptr) return;
+  load_->progress.cancel = true;
   {
-    const std::lock_guard lock(load->mutex);
-    load->owner = nullptr;
+    const std::lock_guard lock(load_->mutex);
+    load_->owner = nullptr;
   }
-  load.reset();
-  timer->stop();
+  load_.reset();
+  timer_->stop();
 }
 
 namespace {
@@ -106,7 +94,8 @@ Result Work(const std::shared_ptr<Load>& load, const std::vector<std::string>& p
   // The index alone is opened; the files that it was created from may be missing.
   if (paths.size() == 1 && absl::EndsWith(paths[0], ".lsi")) {
     load->progress.phase = kOpening;
-    result.document = Document::Open(paths[0], {QFileInfo(Text(paths[0])).absolutePath().toStdString()});
+    result.document =
+        Document::Open(paths[0], {QFileInfo(QString::fromStdString(paths[0])).absolutePath().toStdString()});
     return result;
   }
   absl::StatusOr<ViewIndex> index = EnsureViewIndex(paths, &load->progress, options);
@@ -124,50 +113,48 @@ Result Work(const std::shared_ptr<Load>& load, const std::vector<std::string>& p
 
 }  // namespace
 
-Loader::Loader(QObject* parent) : QObject(parent), impl_(std::make_unique<Impl>()) {
+Loader::Loader(QObject* parent) : QObject(parent) {
   qRegisterMetaType<lockstep::gui::DocumentPtr>();
-  impl_->timer = new QTimer(this);
-  impl_->timer->setInterval(kTellEveryMs);
-  connect(impl_->timer, &QTimer::timeout, this, [this] { impl_->Tell(this); });
+  timer_ = new QTimer(this);
+  timer_->setInterval(kTellEveryMs);
+  connect(timer_, &QTimer::timeout, this, [this] { Tell(); });
 }
 
 Loader::~Loader() {
-  const std::shared_ptr<Load> load = impl_->load;
-  impl_->Drop();
+  const std::shared_ptr<Load> load = load_;
+  Drop();
   if (load == nullptr) return;
   std::unique_lock lock(load->mutex);
   load->ended.wait_for(lock, std::chrono::seconds(2), [&] { return load->done; });
 }
 
-bool Loader::loading() const { return impl_->load != nullptr; }
-
 void Loader::Cancel() {
-  if (impl_->load == nullptr) return;
-  impl_->Drop();
+  if (load_ == nullptr) return;
+  Drop();
   Q_EMIT Cancelled();
 }
 
 void Loader::Open(const QStringList& names) {
-  impl_->Drop();
+  Drop();
   auto load = std::make_shared<Load>();
   load->owner = this;
-  impl_->load = load;
-  impl_->reported_phase = -1;
-  impl_->timer->start();
+  load_ = load;
+  reported_phase_ = -1;
+  timer_->start();
   std::vector<std::string> paths;
   for (const QString& name : names) paths.push_back(QFileInfo(name).absoluteFilePath().toStdString());
   const auto run = [this, load, paths] {
     ViewIndexOptions options;
     options.problem = [&](const lockstep::Problem& problem) {
       Post(load, [this, load, line = ProblemText(problem.path, problem.text), rank = problem.rank] {
-        if (impl_->load == load) Q_EMIT Problem(line, rank);
+        if (load_ == load) Q_EMIT Problem(line, rank);
       });
     };
     options.partial = [&](const std::string& path) {
       auto part = Document::Open(path, paths);
       if (!part.ok()) return;
       Post(load, [this, load, document = *part] {
-        if (impl_->load == load) Q_EMIT Partial(document);
+        if (load_ == load) Q_EMIT Partial(document);
       });
     };
     Result result;
@@ -177,12 +164,12 @@ void Loader::Open(const QStringList& names) {
       result.document = absl::ResourceExhaustedError(std::string("not enough memory to open this: ") + error.what());
     }
     Post(load, [this, load, result] {
-      if (impl_->load != load) return;
-      impl_->Tell(this);
-      impl_->load.reset();
-      impl_->timer->stop();
+      if (load_ != load) return;
+      Tell();
+      load_.reset();
+      timer_->stop();
       if (!result.document.ok()) {
-        Q_EMIT Failed(Text(std::string(result.document.status().message()) + kWhatToOpen));
+        Q_EMIT Failed(QString::fromUtf8(result.document.status().message()) + kWhatToOpen);
         return;
       }
       if (!result.made) {
@@ -200,9 +187,9 @@ void Loader::Open(const QStringList& names) {
   } catch (const std::system_error& error) {
     load->done = true;
     Post(load, [this, load, what = QString(error.what())] {
-      if (impl_->load != load) return;
-      impl_->load.reset();
-      impl_->timer->stop();
+      if (load_ != load) return;
+      load_.reset();
+      timer_->stop();
       Q_EMIT Failed("no thread can be started: " + what);
     });
   }

@@ -9,7 +9,11 @@
 
 #include "gui/model/document.h"
 
+class QTimer;
+
 namespace lockstep::gui {
+
+struct Load;
 
 // Used on the GUI thread, where all signals arrive. One load at a time: Open cancels the previous one.
 class Loader : public QObject {
@@ -22,7 +26,7 @@ class Loader : public QObject {
   void Open(const QStringList& paths);
   // Emits Cancelled at once if a load was in progress. Opened and Failed do not follow.
   void Cancel();
-  bool loading() const;
+  bool loading() const { return load_ != nullptr; }
 
  Q_SIGNALS:
   // "Finding files", "Reading ranks", "Analyzing", "Writing the index", "Opening": fraction 0..1, or -1 if unknown.
@@ -38,8 +42,13 @@ class Loader : public QObject {
   void Problem(const QString& line, int rank);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  void Tell();
+  void Drop();
+
+  std::shared_ptr<Load> load_;  // null if there is none
+  QTimer* timer_;
+  int reported_phase_ = -1;
+  int64_t reported_done_ = -1;
 };
 
 }  // namespace lockstep::gui

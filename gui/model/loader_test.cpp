@@ -15,6 +15,7 @@
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/testing/job.h"
+#include "gui/testing/samples.h"
 #include "gui/testing/until.h"
 #include "tests/support/environment.h"
 #include "tests/support/files.h"
@@ -63,10 +64,7 @@ class LoaderTest : public ::testing::Test {
 
   // A hang of 8 ranks, with one file per host of two ranks.
   void WriteDumps(int steps = 6) {
-    lockstep::testing::Job job(2, 2, 2, steps);
-    job.ranks[5].host_fault_at = job.Find(5, "dp", steps - 2);
-    job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-    const Bundle bundle = job.Run();
+    const Bundle bundle = testing::HangBundle(2, 2, 2, steps);
     // The loader must read the manifest, as the command line does.
     std::ofstream(folder_ / "incident" / "manifest.json")
         << R"({"format":1,"ranks_expected":8,"known_stalled":true,"stalled_ns":600000000000})";

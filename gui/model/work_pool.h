@@ -1,12 +1,15 @@
 // The window's worker threads.
 #pragma once
 
-class QThreadPool;
+#include <QThreadPool>
 
 namespace lockstep::gui {
 
 // One pool per process, for work that ends within seconds or checks a cancel flag. Not Qt's global pool: QPainter fills
 // shapes there and waits for them (Qt 6.4, qdrawhelper.cpp), so our work would freeze the window.
-QThreadPool& WorkPool();
+inline QThreadPool& WorkPool() {
+  static QThreadPool pool;
+  return pool;
+}
 
 }  // namespace lockstep::gui

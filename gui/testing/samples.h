@@ -34,12 +34,17 @@ inline DocumentPtr Made(const Bundle& bundle) {
   return document.ok() ? *document : nullptr;
 }
 
-// Rank 5's CPU thread is stuck before its data parallel collective in step 4.
-inline DocumentPtr Hang(int tp = 2, int pp = 2, int dp = 2) {
-  lockstep::testing::Job job(tp, pp, dp, 6);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
+// Rank 5's CPU thread is stuck before its data parallel collective in the last step but one.
+inline Bundle HangBundle(int tp = 2, int pp = 2, int dp = 2, int steps = 6) {
+  lockstep::testing::Job job(tp, pp, dp, steps);
+  job.ranks[5].host_fault_at = job.Find(5, "dp", steps - 2);
   job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  Bundle bundle = OnHosts(job.Run());
+  return job.Run();
+}
+
+// The same, with hosts and stacks.
+inline DocumentPtr Hang(int tp = 2, int pp = 2, int dp = 2) {
+  Bundle bundle = OnHosts(HangBundle(tp, pp, dp));
   bundle.ranks[5].process.python_stack = {"_load (loader.py:88)", "next_batch (train.py:141)", "main (train.py:310)"};
   bundle.ranks[5].process.stack = {"read (libc.so.6)", "_Py_read (python3.11)"};
   return Made(bundle);
@@ -74,10 +79,7 @@ inline DocumentPtr HungPipeline() {
 
 // A hang in which every name contains markup and control characters that reorder lines, and is long.
 inline DocumentPtr Hostile() {
-  lockstep::testing::Job job(2, 2, 2, 6);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  Bundle bundle = OnHosts(job.Run());
+  Bundle bundle = OnHosts(HangBundle());
   const std::string nasty =
       "<a href=\"file:///etc/passwd\">x</a><img src=\"/etc/hostname\">\u202e\x1b[2J" + std::string(3000, 'W');
   for (Communicator& comm : bundle.comms) comm.name = nasty;

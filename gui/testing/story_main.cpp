@@ -16,7 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "gui/app/export/describe.h"
+#include "gui/app/export/export.h"
 #include "gui/app/main_window.h"
 #include "gui/app/panes/live_pane.h"
 #include "gui/app/session/session.h"

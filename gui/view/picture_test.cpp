@@ -12,6 +12,7 @@
 #include <cstdlib>
 
 #include "analyzer/testing/job.h"
+#include "gui/testing/samples.h"
 #include "gui/testing/until.h"
 #include "gui/view/answer/view.h"
 #include "gui/view/matrix/legend.h"
@@ -33,19 +34,12 @@ QPalette Dark() {
 }
 
 Bundle Stall() {
-  lockstep::testing::Job job(2, 2, 4, 8);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 6);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  Bundle bundle = job.Run();
+  Bundle bundle = testing::HangBundle(2, 2, 4, 8);
   for (Rank& rank : bundle.ranks) rank.host = "node" + std::to_string(rank.rank / 4);
   return bundle;
 }
 
-DocumentPtr Open(const Bundle& bundle) {
-  auto document = Document::FromBundle(bundle);
-  EXPECT_TRUE(document.ok()) << document.status();
-  return document.ok() ? *document : nullptr;
-}
+DocumentPtr Open(const Bundle& bundle) { return testing::Made(bundle); }
 
 class MatrixPictureTest : public ::testing::Test {
  protected:

@@ -70,6 +70,11 @@ Theme MakeDark() {
 
 bool IsDark(const QPalette& palette) { return palette.color(QPalette::Window).lightness() < 128; }
 
+QFont Bold(QFont font) {
+  font.setBold(true);
+  return font;
+}
+
 const Theme& LightTheme() {
   static const Theme& theme = *new Theme(MakeLight());
   return theme;

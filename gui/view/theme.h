@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QColor>
+#include <QFont>
 #include <QPalette>
 #include <QString>
 
@@ -31,6 +32,7 @@ struct Theme {
 bool IsDark(const QPalette& palette);
 const Theme& LightTheme();
 const Theme& DarkTheme();
+QFont Bold(QFont font);
 inline const Theme& ThemeFor(const QPalette& palette) { return IsDark(palette) ? DarkTheme() : LightTheme(); }
 
 }  // namespace lockstep::gui

@@ -4,6 +4,16 @@
 
 namespace lockstep::gui {
 
+void Clear(QLayout* layout) {
+  while (QLayoutItem* item = layout->takeAt(0)) {
+    if (QWidget* widget = item->widget()) {
+      widget->hide();
+      widget->deleteLater();
+    }
+    delete item;
+  }
+}
+
 bool View::HandleFilterKey(QLineEdit* field, QWidget* list, QEvent* event) {
   if (event->type() != QEvent::KeyPress) return false;
   const int key = static_cast<QKeyEvent*>(event)->key();

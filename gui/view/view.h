@@ -1,6 +1,7 @@
 // The base class of all pictures and tables of the window.
 #pragma once
 
+#include <QLayout>
 #include <QLineEdit>
 #include <QPainter>
 #include <QSize>
@@ -18,6 +19,9 @@ inline void Announce(QWidget* widget, const QString& name, const QString& descri
   widget->setAccessibleName(name);
   widget->setAccessibleDescription(description);
 }
+
+// Removes all items of a layout. Widgets disappear now and are deleted later, because one may be handling an event.
+void Clear(QLayout* layout);
 
 // Shows one document at one navigator's position, and never calls another view. Created and used on the GUI thread.
 // Long work runs in a LatestJob, never in Qt's global pool (work_pool.h explains why). A queued call returns the
@@ -38,7 +42,8 @@ class View : public QWidget {
   virtual QString CopyText() const { return {}; }
   // Returns all rows of the view as CSV; empty if it has no such form.
   virtual QString Csv() const { return {}; }
-  // Draws the view at any size, for PNG and SVG. Returns false if it has no picture.
+  // Draws the view at any size, for PNG and SVG, and may change the painter's state. Returns false if it has no
+  // picture.
   virtual bool Paint(QPainter* painter, const QSize& size) { return (void)painter, (void)size, false; }
   // Zooms if the view supports it: factor > 1 zooms in, at the cursor or the middle.
   virtual void Zoom(double factor) { (void)factor; }

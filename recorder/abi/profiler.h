@@ -80,18 +80,6 @@ struct CollV4 {
   uint8_t channels, warps;
   const char *algorithm, *protocol;
 };
-struct CollV5 {
-  uint64_t seq;
-  const char* func;
-  const void* send;
-  void* recv;
-  size_t count;
-  int root;
-  const char* datatype;
-  uint8_t channels, warps;
-  const char *algorithm, *protocol;
-  void* parent_group;
-};
 struct P2pV1 {
   const char* name;
   uint64_t comm_hash;
@@ -117,15 +105,6 @@ struct P2pV4 {
   size_t count;
   int peer;
   uint8_t channels;
-};
-struct P2pV5 {
-  const char* func;
-  void* buffer;
-  const char* datatype;
-  size_t count;
-  int peer;
-  uint8_t channels;
-  void* parent_group;
 };
 struct ProxyOp {
   int pid;
@@ -192,13 +171,13 @@ struct Descriptor {
     CeColl ce_coll;
   };
 };
-// NCCL's own structures are shorter before version 6 and longer in version 7 (a user's tag, the kernel's variant).
-// Therefore only the member for the event's type is read.
+// NCCL's own structures are shorter before version 6, and from version 5 on they have more fields at the end (a parent,
+// a user's tag, the kernel's variant). Therefore only the member for the event's type is read.
 using DescriptorV1 = Descriptor<uint8_t, CollV1, P2pV1, KernelChV3>;
 using DescriptorV2 = Descriptor<uint8_t, CollV2, P2pV2, KernelChV3>;
 using DescriptorV3 = Descriptor<uint8_t, CollV3, P2pV2, KernelChV3>;
 using DescriptorV4 = Descriptor<uint8_t, CollV4, P2pV4, KernelChV4>;
-using DescriptorV5 = Descriptor<uint64_t, CollV5, P2pV5, KernelChV4>;
+using DescriptorV5 = Descriptor<uint64_t, CollV4, P2pV4, KernelChV4>;
 using DescriptorV6 = DescriptorV5;
 using DescriptorV7 = DescriptorV5;
 
@@ -209,7 +188,6 @@ static_assert(offsetof(CollV1, datatype) == 60 && offsetof(CollV1, op) == 64 && 
 static_assert(offsetof(CollV2, func) == 24 && offsetof(CollV2, datatype) == 64 && offsetof(CollV2, channels) == 80);
 static_assert(offsetof(CollV3, channels) == 72);
 static_assert(offsetof(CollV4, func) == 8 && offsetof(CollV4, root) == 40 && offsetof(CollV4, channels) == 56);
-static_assert(sizeof(CollV5) == 88 && sizeof(P2pV5) == 48);
 static_assert(offsetof(P2pV1, func) == 16 && offsetof(P2pV1, datatype) == 32 && offsetof(P2pV1, peer) == 48);
 static_assert(offsetof(P2pV2, peer) == 48 && offsetof(P2pV4, peer) == 32 && offsetof(P2pV4, channels) == 36);
 static_assert(offsetof(ProxyOp, channel) == 4 && offsetof(ProxyOp, is_send) == 20);

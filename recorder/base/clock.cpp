@@ -1,6 +1,5 @@
 #include "recorder/base/clock.h"
 
-#include <fcntl.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -17,13 +16,9 @@ namespace {
 // Returns false if the kernel uses a slow clock source, because it found the counter unstable (the sockets' counters
 // drift apart).
 bool KernelTrustsCounter() noexcept {
-  const long fd = Sys(SYS_openat, AT_FDCWD, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-                      O_RDONLY | O_CLOEXEC, 0);
-  if (fd < 0) return true;  // the file is hidden: trust the CPU
-  char text[32] = {};
-  const long got = Sys(SYS_read, fd, text, sizeof(text) - 1);
-  Sys(SYS_close, fd);
-  if (got <= 0) return true;
+  char text[32];
+  if (ReadStart("/sys/devices/system/clocksource/clocksource0/current_clocksource", text, sizeof(text)) <= 0)
+    return true;  // the file is hidden: trust the CPU
   static const char* const kSlow[] = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"};
   for (const char* slow : kSlow) {
     if (strncmp(text, slow, strlen(slow)) == 0) return false;

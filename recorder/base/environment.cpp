@@ -190,22 +190,9 @@ uint8_t ReadCudaLayers() noexcept {
   return kCudaRuntime | kCudaDriver;
 }
 
-namespace {
-
-long ReadFile(const char* path, char* to, size_t size) noexcept {
-  const long fd = Sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-  if (fd < 0) return fd;
-  const long got = Sys(SYS_read, fd, to, size - 1);
-  Sys(SYS_close, fd);
-  to[got > 0 ? got : 0] = 0;
-  return got;
-}
-
-}  // namespace
-
 uint64_t ProcessStartTicks() noexcept {
   char text[1024];
-  if (ReadFile("/proc/self/stat", text, sizeof(text)) <= 0) return 0;
+  if (ReadStart("/proc/self/stat", text, sizeof(text)) <= 0) return 0;
   const char* at = strrchr(text, ')');  // the name in parentheses may contain anything
   if (at == nullptr) return 0;
   for (int field = 2; field < 22 && at != nullptr; ++field) {
@@ -231,8 +218,8 @@ uint64_t PidNamespaceInode() noexcept {
 }
 
 void ReadBootId(char* to, size_t size) noexcept {
-  char text[64] = {};
-  ReadFile("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+  char text[64] = {};  // empty if the file cannot be read
+  ReadStart("/proc/sys/kernel/random/boot_id", text, sizeof(text));
   for (char* c = text; *c != 0; ++c) {
     if (*c == '\n') *c = 0;
   }

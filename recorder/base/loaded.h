@@ -47,8 +47,9 @@ bool IsNcclLibrary(const LoadedObject& object) noexcept;
 // close it. Handles at most 8 objects. Returns true if this call kept the object, false if it already was or cannot be.
 bool KeepLoaded(const LoadedObject& object) noexcept;
 
-// The function `name` in the first object after this one in load order, else in the first of all others. Uses only the
-// linker's list and takes no lock, because a process's first dlsym may run before other libraries can be called.
+// Returns the function `name` from the first object after this one in load order that defines it. If there is none,
+// from the first other object that does; null if none does. Uses only the linker's list and takes no lock, because a
+// process's first dlsym may run before other libraries can be called.
 void* FindNext(const char* name) noexcept;
 
 // Returns true if the object around `address` precedes this library in load order.

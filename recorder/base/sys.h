@@ -2,6 +2,7 @@
 #pragma once
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -35,6 +36,16 @@ inline long Sys(long number, Args... args) noexcept {
   ErrnoKeeper keep;
   const long result = syscall(number, args...);
   return result == -1 ? -errno : result;
+}
+
+// Reads the beginning of a file and appends a zero. Returns the number of bytes before the zero, or -errno.
+inline long ReadStart(const char* path, char* to, size_t size) noexcept {
+  const long fd = Sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+  if (fd < 0) return fd;
+  const long got = Sys(SYS_read, fd, to, size - 1);
+  Sys(SYS_close, fd);
+  to[got > 0 ? got : 0] = 0;
+  return got;
 }
 
 inline int32_t ThreadId() noexcept { return static_cast<int32_t>(Sys(SYS_gettid)); }

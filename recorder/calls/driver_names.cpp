@@ -223,8 +223,7 @@ void* AnswerProcAddress(const char* symbol, uint64_t flags, void* found) noexcep
   }
   if (row == nullptr) row = FindProcName(symbol, "");
   if (row == nullptr || (ReadCudaLayers() & kCudaDriver) == 0) return found;
-  Swap<void*>(row->real, nullptr, found);
-  return LoadAcquire(row->real) == found ? row->wrapper : found;
+  return WrapperFor(*row, found);
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ void* AnswerDriver(const Request& request) noexcept {
   for (const HookedName* hooked = kDriverNames; hooked->name != nullptr; ++hooked) {
     if (strcmp(hooked->name, request.name) != 0) continue;
     void* found = (ReadCudaLayers() & kCudaDriver) == 0 ? nullptr : Ask(request, request.handle);
-    return found != nullptr ? FindHookedName(request.name, found) : nullptr;
+    return found != nullptr ? WrapperFor(*hooked, found) : nullptr;
   }
   return nullptr;
 }
@@ -141,16 +141,6 @@ void* AnswerDlsym(const Request& request) noexcept {
 void* NoLookup(void*, const char*, const char*) noexcept { return nullptr; }
 
 }  // namespace
-
-void* FindHookedName(const char* name, void* found) noexcept {
-  for (const HookedName* hooked = kDriverNames; hooked->name != nullptr; ++hooked) {
-    if (strcmp(hooked->name, name) != 0) continue;
-    Swap<void*>(hooked->real, nullptr, found);
-    return LoadAcquire(hooked->real) == found ? hooked->wrapper : found;
-  }
-  return found;
-}
-
 }  // namespace lockstep::recorder
 
 using namespace lockstep::recorder;

@@ -7,6 +7,8 @@
 // succeeds.
 #pragma once
 
+#include "recorder/base/sys.h"
+
 namespace lockstep::recorder {
 
 // A CUDA driver function that is wrapped when it is looked up by name. Every such name begins with "cu". The table is
@@ -21,7 +23,11 @@ struct HookedName {
 };
 extern const HookedName kDriverNames[];  // ends with a null name
 
-// Returns the wrapper for `found`, the library's function `name`, or `found` itself if there is none.
-void* FindHookedName(const char* name, void* found) noexcept;
+// Returns the wrapper for `found`, which a library has under this name, or `found` itself if the wrapper belongs to
+// another library.
+inline void* WrapperFor(const HookedName& hooked, void* found) noexcept {
+  Swap<void*>(hooked.real, nullptr, found);
+  return LoadAcquire(hooked.real) == found ? hooked.wrapper : found;
+}
 
 }  // namespace lockstep::recorder

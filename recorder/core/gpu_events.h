@@ -1,5 +1,6 @@
 // LOCKSTEP_GPU=events: CUDA events before and after the operations of a stream. They are created in advance and reused,
-// and one low-priority thread polls them. That thread writes the streams' mark lines and the ring's times.
+// and one low-priority thread polls them. That thread writes the streams' marker lines, and the times in
+// the ring.
 //
 // A stream's events have one producer at a time (the owner of the stream's tickets) and one consumer at a time: the
 // polling thread, or the thread that holds it back (HoldPolling).

@@ -154,13 +154,10 @@ void NoteGroupDepth() noexcept {
 bool BeginGroupEnd(CallKind kind, InsideMark* mark) noexcept {
   ThreadState* thread = Thread();
   if (thread == nullptr) return false;
-  ring::ThreadCell* cell = thread->cell;
   EnterCall(thread, mark);
   thread->group_sampled = SampleNow(&thread->own.groups) ? Now() : 0;
-  Store(&cell->seq, thread->group);
-  Store(&cell->comm, thread->group_comms != kNone ? thread->group_comms : ring::kNoIndex16);
-  Store(&cell->since_ticks, Now());
-  StoreRelease(&cell->call, static_cast<uint16_t>(kind));
+  ShowCall(thread->cell, kind, thread->group_comms != kNone ? thread->group_comms : ring::kNoIndex16, thread->group,
+           Now());
   if (kind == CallKind::kGroupEnd) {
     for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
       const ThreadState::GroupStream& use = thread->group_streams[i];
@@ -227,9 +224,7 @@ void EndGroup(int result, bool simulated) noexcept {
   thread->group_stream_count = 0;
   thread->group_overflow_count = 0;
   thread->member_slot = nullptr;
-  StoreRelease(&thread->cell->call, uint16_t{0});
-  Store(&thread->cell->last_call_ticks, now);
-  LeaveCall(thread);
+  ShowReturn(thread, now);
   if (LOCKSTEP_UNLIKELY(returned != 0)) AddOwnTime(&thread->own.groups, thread->group_sampled + (Now() - returned));
 }
 

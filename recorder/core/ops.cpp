@@ -48,6 +48,27 @@ uint8_t Reduction(const CommLocal* comm, int32_t reduction) noexcept {
   return custom;
 }
 
+// Fills the record of a call that has not returned. Sets the other fields to "not applicable", except the guard, which
+// keeps other writers out of a shared slot.
+void FillCall(const ThreadState* thread, CallKind kind, const CallSite& site, uint64_t index, uint64_t enter_ticks,
+              OpSlot* op) noexcept {
+  memset(reinterpret_cast<char*>(op) + sizeof(op->guard), 0, sizeof(*op) - sizeof(op->guard));
+  op->type = static_cast<uint8_t>(ring::SlotType::kOp);
+  op->stage = Stage(OpStage::kEntered);
+  op->datatype = ring::kNoDatatype;
+  op->reduction = ring::kNoReduction;
+  op->kind = static_cast<uint16_t>(kind);
+  op->comm = ring::kNoIndex16;
+  op->root_or_peer = -1;
+  op->stream = ring::kNoIndex16;
+  op->index_low = static_cast<uint32_t>(index);
+  op->group_low = static_cast<uint32_t>(thread->group);
+  op->thread = static_cast<uint16_t>(thread->index);
+  op->enter_ticks = enter_ticks;
+  op->caller = site.offset;
+  op->caller_object = site.object;
+}
+
 // Opens the group's record. Its slot and number are taken at the first operation, so that an empty group leaves no
 // record.
 void OpenGroup(ThreadState* thread) noexcept {
@@ -58,18 +79,7 @@ void OpenGroup(ThreadState* thread) noexcept {
   const uint64_t index = thread->ops;
   Store(&thread->cell->ops, ++thread->ops);
   if (slot.op == nullptr) return;
-  const CallSite site = FindCallSite(thread->group_caller);
-  OpSlot* op = slot.op;
-  FillEmpty(op);
-  op->type = static_cast<uint8_t>(ring::SlotType::kOp);
-  op->stage = Stage(OpStage::kEntered);
-  op->kind = static_cast<uint16_t>(CallKind::kGroup);
-  op->index_low = static_cast<uint32_t>(index);
-  op->group_low = static_cast<uint32_t>(thread->group);
-  op->thread = static_cast<uint16_t>(thread->index);
-  op->enter_ticks = thread->group_enter;
-  op->caller = site.offset;
-  op->caller_object = site.object;
+  FillCall(thread, CallKind::kGroup, FindCallSite(thread->group_caller), index, thread->group_enter, slot.op);
   PublishSlot(thread, slot);
 }
 
@@ -269,10 +279,7 @@ LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint8_t red
   flight->graph = graph;
   flight->reduction = reduction;
   flight->slot = nullptr;
-  Store(&cell->seq, uint64_t{0});
-  Store(&cell->since_ticks, now);
-  Store(&cell->comm, flight->comm->index);
-  StoreRelease(&cell->call, static_cast<uint16_t>(op.kind));
+  ShowCall(cell, op.kind, flight->comm->index, 0, now);
   if (flight->grouped && ring::IsPointToPoint(op.kind)) {
     flight->members = AddMember(thread, op, flight->comm->index, flight->stream, 0, 0, now, &flight->member,
                                 ring::kMembersNoTicket | ring::kMembersCaptured);
@@ -284,23 +291,14 @@ LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint8_t red
     flight->slot_number = slot.number;
     if (slot.op != nullptr) {
       OpSlot* record = slot.op;
-      FillEmpty(record);
-      record->type = static_cast<uint8_t>(ring::SlotType::kOp);
-      record->stage = Stage(OpStage::kEntered);
+      FillCall(thread, op.kind, site, thread->ops, now, record);
       record->datatype = Datatype(op.datatype);
       record->reduction = reduction;
-      record->kind = static_cast<uint16_t>(op.kind);
       record->comm = static_cast<uint16_t>(flight->comm->index);
       record->root_or_peer = op.root_or_peer;
-      record->caller_object = site.object;
       record->count = op.count;
-      record->index_low = static_cast<uint32_t>(thread->ops);
-      record->group_low = static_cast<uint32_t>(thread->group);
       record->stream = static_cast<uint16_t>(flight->stream);
-      record->thread = static_cast<uint16_t>(thread->index);
       record->graph = graph != 0 ? graph : UINT64_MAX;
-      record->enter_ticks = now;
-      record->caller = site.offset;
       record->send_address = reinterpret_cast<uint64_t>(op.send);
       record->recv_address = reinterpret_cast<uint64_t>(op.recv);
       PublishSlot(thread, slot);
@@ -339,9 +337,7 @@ LOCKSTEP_COLD void EndCaptured(OpInFlight* flight, int result) noexcept {
     flight->slot->result = result;
     StoreRelease(&flight->slot->return_ticks, now);
   }
-  StoreRelease(&thread->cell->call, uint16_t{0});
-  Store(&thread->cell->last_call_ticks, now);
-  LeaveCall(thread);
+  ShowReturn(thread, now);
 }
 
 }  // namespace
@@ -481,10 +477,7 @@ bool BeginOp(const Op& op, OpInFlight* flight, const OpInFlight* shared) noexcep
   StoreRelease(&recent->guard, recent_guard);  // pairs with the reader, which takes the record only with this guard
 
   ring::ThreadCell* cell = thread->cell;
-  Store(&cell->seq, seq);
-  Store(&cell->since_ticks, now);
-  Store(&cell->comm, comm->index);
-  StoreRelease(&cell->call, static_cast<uint16_t>(op.kind));
+  ShowCall(cell, op.kind, comm->index, seq, now);
 
   if (grouped && ring::IsPointToPoint(op.kind)) {
     flight->members = AddMember(thread, op, comm->index, stream, seq, ticket, now, &flight->member,
@@ -538,7 +531,6 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     return;
   }
   ThreadState* thread = flight->thread;
-  ring::ThreadCell* cell = thread->cell;
   RecentOp* recent = flight->recent;
   OpStage stage;
   uint64_t now;
@@ -585,9 +577,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   } else if (!Accepted(result)) {
     flight->members->flags = static_cast<uint8_t>(flight->members->flags | 1u << flight->member);
   }
-  StoreRelease(&cell->call, uint16_t{0});
-  Store(&cell->last_call_ticks, now);
-  LeaveCall(thread);
+  ShowReturn(thread, now);
   if (LOCKSTEP_UNLIKELY(sampled != 0)) {
     AddOwnTime(&thread->own.ops, sampled + (Now() - returned));
     JudgeOwnTime(thread);
@@ -617,31 +607,15 @@ bool BeginCall(CallKind kind, const CommLocal* comm, const CallArguments& argume
   flight->epoch = g.epoch;
   if (slot.op != nullptr) {
     OpSlot* record = slot.op;
-    FillEmpty(record);
-    record->type = static_cast<uint8_t>(ring::SlotType::kOp);
-    record->stage = Stage(OpStage::kEntered);
-    record->kind = static_cast<uint16_t>(kind);
-    record->comm = comm != nullptr ? static_cast<uint16_t>(comm->index) : ring::kNoIndex16;
+    FillCall(thread, kind, site, thread->ops, now, record);
+    if (comm != nullptr) record->comm = static_cast<uint16_t>(comm->index);
     record->root_or_peer = arguments.root_or_peer;
     record->count = arguments.count;
     record->send_address = reinterpret_cast<uint64_t>(arguments.address);
-    if (arguments.stream != nullptr && comm != nullptr) {
-      record->stream = static_cast<uint16_t>(FindStream(thread, arguments.stream, comm->entry->device));
-    }
-    record->index_low = static_cast<uint32_t>(thread->ops);
-    record->group_low = static_cast<uint32_t>(thread->group);
-    record->thread = static_cast<uint16_t>(thread->index);
-    record->enter_ticks = now;
-    record->caller = site.offset;
-    record->caller_object = site.object;
     PublishSlot(thread, slot);
   }
-  ring::ThreadCell* cell = thread->cell;
-  Store(&cell->ops, ++thread->ops);
-  Store(&cell->seq, 0u);
-  Store(&cell->since_ticks, now);
-  Store(&cell->comm, comm != nullptr ? comm->index : ring::kNoIndex16);
-  StoreRelease(&cell->call, static_cast<uint16_t>(kind));
+  Store(&thread->cell->ops, ++thread->ops);
+  ShowCall(thread->cell, kind, comm != nullptr ? comm->index : ring::kNoIndex16, 0, now);
   return true;
 }
 
@@ -656,9 +630,7 @@ void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept {
   } else if (thread->overflow) {
     UpdateOverflow(flight->slot_number, stage, result, now);
   }
-  StoreRelease(&thread->cell->call, uint16_t{0});
-  Store(&thread->cell->last_call_ticks, now);
-  LeaveCall(thread);
+  ShowReturn(thread, now);
 }
 
 }  // namespace lockstep::recorder

@@ -86,7 +86,6 @@ struct CallArguments {
   uint64_t count = 0;
   int32_t root_or_peer = -1;
   const void* address = nullptr;
-  const void* stream = nullptr;
 };
 bool BeginCall(ring::CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
                CallInFlight* flight) noexcept;

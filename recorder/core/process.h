@@ -56,7 +56,7 @@ struct CommLocal {
 struct alignas(64) StreamLocal {
   ring::StreamCell* cell;
   ring::MarkLine* mark;
-  uint64_t device_mark;  // address of the mark line as seen by the GPU; 0 if there is none
+  uint64_t device_mark;  // address of the marker line as seen by the GPU; 0 if there is none
   void* context;         // the stream's CUDA context
   uint64_t identity;     // the driver's own number of the stream; 0 if unknown
   uint8_t ways;          // kWayMarks, kWayEvents; 0 if the stream's progress is not recorded
@@ -264,6 +264,21 @@ inline void EnterCall(ThreadState* thread, InsideMark* mark) noexcept {
 inline void LeaveCall(ThreadState* thread) noexcept {
   __atomic_signal_fence(__ATOMIC_SEQ_CST);
   thread->inside = nullptr;
+}
+
+// Shows readers the call that the thread is in. They use the other fields only while `call` is set.
+inline void ShowCall(ring::ThreadCell* cell, ring::CallKind kind, uint32_t comm, uint64_t seq,
+                     uint64_t since) noexcept {
+  Store(&cell->seq, seq);
+  Store(&cell->since_ticks, since);
+  Store(&cell->comm, comm);
+  StoreRelease(&cell->call, static_cast<uint16_t>(kind));
+}
+// Shows that the call has returned, and leaves it.
+inline void ShowReturn(ThreadState* thread, uint64_t now) noexcept {
+  StoreRelease(&thread->cell->call, uint16_t{0});
+  Store(&thread->cell->last_call_ticks, now);
+  LeaveCall(thread);
 }
 
 // The call site of `caller`: its offset in its object, and a hash of the object's build id. Cached.

@@ -48,8 +48,8 @@ int EventsFor(int version) noexcept {
   return static_cast<int>(events);
 }
 
-// Returns true for an entry that is free or whose operation has no further events: the operation ended, or a later
-// operation of its communicator overtook it.
+// Returns true for an entry that is free or expects no further events: its kernel has ended, or all its started
+// channels have completed and a later operation of its communicator has completed a channel.
 bool Reusable(const KernelEntry& entry) noexcept {
   if (Load(&entry.guard) == 0 || (Load(&entry.flags) & ring::kKernelEnded) != 0) return true;
   return Load(&entry.started_channels) == Load(&entry.completed_channels) &&

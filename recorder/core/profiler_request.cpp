@@ -1,7 +1,6 @@
 #include "recorder/core/profiler_request.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -33,12 +32,7 @@ const char* FileOf(const char* path) noexcept {
 // Returns whether the file sets kVariable. NCCL reads these files later, and never overwrites a value that is set.
 bool InConfiguration(const char* path) noexcept {
   static char text[65536];
-  const long fd = Sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
-  if (fd < 0) return false;
-  const long got = Sys(SYS_read, fd, text, sizeof(text) - 1);
-  Sys(SYS_close, fd);
-  if (got <= 0) return false;
-  text[got] = 0;
+  if (ReadStart(path, text, sizeof(text)) <= 0) return false;
   constexpr size_t kLength = sizeof(kVariable) - 1;
   for (const char* line = text; line != nullptr; line = strchr(line, '\n')) {
     if (*line == '\n') ++line;

@@ -45,14 +45,4 @@ inline void PublishSlot(ThreadState* thread, const Slot& slot) noexcept {
   }
 }
 
-// Sets every field to "not applicable", except the guard, which keeps other writers out of a shared slot.
-inline void FillEmpty(ring::OpSlot* op) noexcept {
-  memset(reinterpret_cast<char*>(op) + sizeof(op->guard), 0, sizeof(*op) - sizeof(op->guard));
-  op->datatype = ring::kNoDatatype;
-  op->reduction = ring::kNoReduction;
-  op->comm = ring::kNoIndex16;
-  op->root_or_peer = -1;
-  op->stream = ring::kNoIndex16;
-}
-
 }  // namespace lockstep::recorder

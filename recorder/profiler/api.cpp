@@ -68,10 +68,7 @@ uint64_t RecordOwn(CommLocal* comm, const Task& task, const void* stream) noexce
   EndOp(&flight, 0);
   if (call != 0) {
     thread->inside = inside;
-    Store(&thread->cell->seq, seq);
-    Store(&thread->cell->since_ticks, since);
-    Store(&thread->cell->comm, comm_index);
-    StoreRelease(&thread->cell->call, call);
+    ShowCall(thread->cell, static_cast<CallKind>(call), comm_index, seq, since);
   }
   return number;
 }
@@ -98,10 +95,7 @@ Handle BeginApi(Handle context, const Api& api) noexcept {
   if (api.point_to_point) {
     const uint32_t index = FindStream(thread, stream, comm->entry->device);
     own->in_p2p = true;
-    Store(&thread->cell->seq, 0u);
-    Store(&thread->cell->since_ticks, Now());
-    Store(&thread->cell->comm, comm->index);
-    StoreRelease(&thread->cell->call, static_cast<uint16_t>(api.kind));
+    ShowCall(thread->cell, api.kind, comm->index, 0, Now());
     return MakeApi(api.captured, api.kind, comm->index, use, index == kNone ? 0 : index + 1);
   }
   const Op op = {api.kind, api.datatype, -1, api.root, api.count, nullptr, nullptr, HandleFor(comm), stream, nullptr};

@@ -17,17 +17,12 @@
 #include <thread>
 #include <vector>
 
+#include "recorder/testing/check.h"
+
 namespace {
 
 constexpr size_t kCount = 64;
 
-void Check(long result, const char* what, int line) {
-  if (result == 0) return;
-  std::printf("line %d: %s gave %ld\n", line, what, result);
-  std::fflush(stdout);
-  _exit(1);
-}
-#define CHECK(call) Check(static_cast<long>(call), #call, __LINE__)
 #define EXPECT(what) Check((what) ? 0 : -1, #what, __LINE__)
 
 void Say(const char* text) {

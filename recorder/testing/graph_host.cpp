@@ -15,17 +15,11 @@
 #include <thread>
 #include <vector>
 
+#include "recorder/testing/check.h"
+
 namespace {
 
 constexpr size_t kCount = 64;
-
-void Check(int result, const char* what, int line) {
-  if (result == 0) return;
-  std::printf("line %d: %s gave %d\n", line, what, result);
-  std::fflush(stdout);
-  _exit(1);
-}
-#define CHECK(call) Check(static_cast<int>(call), #call, __LINE__)
 
 struct Rank {
   ncclComm_t comm = nullptr;

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "recorder/testing/check.h"
+
 namespace {
 
 constexpr int kDevices = 2;
@@ -25,14 +27,6 @@ struct Device {
   float* send = nullptr;
   float* recv = nullptr;
 };
-
-void Check(int result, const char* what, int line) {
-  if (result == 0) return;
-  std::printf("line %d: %s gave %d\n", line, what, result);
-  std::fflush(stdout);
-  _exit(1);
-}
-#define CHECK(call) Check(static_cast<int>(call), #call, __LINE__)
 
 std::vector<Device> MakeDevices() {
   std::vector<Device> devices(kDevices);

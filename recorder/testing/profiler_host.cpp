@@ -9,18 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "recorder/testing/check.h"
+
 namespace {
 
 constexpr int kDevices = 2;
 constexpr size_t kCount = 160 * 1024;  // 20 network steps
-
-void Check(int result, const char* what, int line) {
-  if (result == 0) return;
-  std::printf("line %d: %s gave %d\n", line, what, result);
-  std::fflush(stdout);
-  _exit(1);
-}
-#define CHECK(call) Check(static_cast<int>(call), #call, __LINE__)
 
 struct Job {
   ncclComm_t comms[kDevices];

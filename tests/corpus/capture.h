@@ -48,7 +48,7 @@ struct OpView {
   uint32_t seq = 0;     // 0 if there is none
   uint32_t called = 0;  // see Record::called
   uint8_t thread = 0;
-  bool recent_only = false, all_to_all = false;  // all_to_all: belongs to an all-to-all with sizes
+  bool recent_only = false, all_to_all = false;  // all_to_all: belongs to an all-to-all with per-peer sizes
   uint64_t index = 0, group = 0, graph = 0;
   uint32_t replay = 0, place = 0;  // see Record
   int32_t stream = -1;
@@ -123,7 +123,7 @@ struct CaptureOptions {
   int64_t jitter = 0;     // each rank is read up to this many ns later
   uint32_t depth = 1024;  // number of records a rank keeps
   Marks marks = Marks::kFull;
-  bool expand = true;  // writes an all-to-all with sizes as its sends and receives
+  bool expand = true;  // writes an all-to-all with per-peer sizes as separate sends and receives
 };
 
 RankView Capture(const Simulator& run, const CaptureOptions& options, int32_t rank);

@@ -54,7 +54,7 @@ struct Progress {  // one communicator on one rank
   bool aborted = false, finalizing = false;
   uint32_t issued = 0, done = 0, started = 0;  // collectives; started and done by this rank's GPU
   uint32_t called = 0;                         // collectives that the CPU thread called, see Record::called
-  uint32_t p2p = 0, all_to_alls = 0;           // sends, receives; all-to-alls with sizes
+  uint32_t p2p = 0, all_to_alls = 0;           // sends, receives; all-to-alls with per-peer sizes
   uint32_t launches = 0, launches_started = 0, launches_done = 0;  // launches on any stream
   int64_t issued_at = 0;
   uint64_t hash = 0;                     // rolling over the collectives' arguments: Signature() of each, added up

@@ -11,8 +11,7 @@
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/formats/lsd/format.h"
-#include "analyzer/formats/lsd/reader.h"
-#include "analyzer/formats/merge.h"
+#include "analyzer/testing/read_lsd.h"
 #include "google/protobuf/stubs/logging.h"
 #include "proto/dump.pb.h"
 #include "tests/fuzz/accepted.h"

@@ -20,7 +20,8 @@
 
 namespace {
 
-// Looked up as in the recorder. Before CUDA 11.7, the plain name is a different function.
+// Looked up as in the recorder: `_v2` first. The plain name is the first version of the function, and drivers before
+// CUDA 11.7 have no other.
 using Write64 = CUresult (*)(CUstream, CUdeviceptr, uint64_t, unsigned int);
 Write64 FindWrite64() {
   void* found = dlsym(RTLD_DEFAULT, "cuStreamWriteValue64_v2");

@@ -8,19 +8,14 @@ import subprocess
 import unittest
 import urllib.request
 
-from cluster import Cluster
+from cluster import ClusterCase
 from network_cut_test import Namespace
 from support import BIN, free_port, wait_for
 
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--pace-ms", "5"]
 
 
-class AccessTest(unittest.TestCase):
-    def make(self, **options):
-        made = Cluster(**options)
-        self.addCleanup(made.close)
-        return made
-
+class AccessTest(ClusterCase):
     def tool(self, made, name, *arguments, prefix=()):
         return subprocess.run([*prefix, os.path.join(BIN, name), *arguments], env=made.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=300)

@@ -16,7 +16,7 @@ import urllib.error
 import no_skip
 from clickhouse import PASSWORD, of_module
 from cluster import Cluster
-from support import BIN, BUILD, MEMORY, FolderTest, clean_environment, wait_for
+from support import BIN, BUILD, MEMORY, FolderTest, clean_environment, read_json, wait_for
 
 ARCHIVE = os.path.join(BIN, "lockstep-archive")
 TABLES = ("incidents", "findings", "culprits", "creations", "links", "operations")
@@ -55,8 +55,7 @@ class IncidentTest(FolderTest):
 
     @staticmethod
     def json_of(folder, name):
-        with open(os.path.join(folder, name)) as file:
-            return json.load(file)
+        return read_json(folder, name)
 
     def rows(self, table, columns="*"):
         answer = server.ask(f"SELECT {columns} FROM {table} FINAL FORMAT JSON", self.database)

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from own_group import own_group
-from support import LIBRARY, LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, explore_data, free_port, wait_for
+from support import LIBRARY, LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, explore_data, free_port, read_json, wait_for
 
 FOUR = ["--tp", "2", "--dp", "2"]
 # Name, ranks, arguments, fault, culprit.
@@ -159,8 +159,7 @@ class AttachTest(FolderTest):
         shutil.rmtree(self.path("incident"), ignore_errors=True)
         result = self.attach("--job", job, "--out", "incident", *arguments)
         self.assertEqual(result.returncode, 1, result.stderr)
-        with open(self.path("incident", "verdict.json")) as file:
-            return result, json.load(file)
+        return result, read_json(self.path("incident", "verdict.json"))
 
     def train(self, ranks, arguments, fault):
         command = [TRAINSIM, "--steps", "1000000", *arguments, *(["--fault", fault] if fault else [])]
@@ -223,6 +222,13 @@ class AttachTest(FolderTest):
         with open(self.path("incident", "manifest.json")) as file:
             self.assertIn("taken by lockstep attach, without the recorder's rings", file.read())
 
+    def test_attach_mentions_no_rings_if_the_recorder_wrote_none(self):
+        job, processes = self.start(2, [sys.executable, "-c", "import time; time.sleep(1000)"], LD_PRELOAD=LIBRARY, LOCKSTEP_DIR=self.folder)
+        result = self.attach("--job", job, "--out", "incident")
+        self.stop(processes)
+        self.assertIn(f"examining {job}", result.stderr)
+        self.assertNotIn("this job is recorded", result.stderr)
+
     def test_commands_on_other_hosts_run_through_ssh_and_kubectl(self):
         """Without options, attach uses ssh and kubectl from PATH."""
         path = os.pathsep.join((self.folder, os.environ["PATH"]))
@@ -282,8 +288,7 @@ class AttachTest(FolderTest):
             file.write("node0\n# the other half\nnode1\n")
         result = self.attach("--hosts", "hosts", "--launch", over, "--out", "all")
         self.assertEqual(result.returncode, 1, result.stderr)
-        with open(self.path("all", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(self.path("all", "verdict.json"))
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], result.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
         self.assertEqual(sorted(name for name in os.listdir(self.path("all")) if name.endswith(".lsd")), ["node0.lsd", "node1.lsd"])
@@ -312,8 +317,7 @@ class AttachTest(FolderTest):
                               f'LOCKSTEP_HOST=$pod exec {LOCKSTEP} "$@" $(cat "$pod")\n')
         result = self.attach("--kubernetes", "job-name=train", "--namespace", "ml", "--kubectl", kubectl, "--out", "all")
         self.assertEqual(result.returncode, 1, result.stderr)
-        with open(self.path("all", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(self.path("all", "verdict.json"))
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[6]], result.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
         self.assertIn(f"node1 is a pod on node gpu-node1; instead of ssh: {kubectl} exec --namespace=ml node1 --container=main --", result.stderr)
@@ -388,8 +392,7 @@ class AttachTest(FolderTest):
         over = self.script("over", f'#!/bin/sh\nhost=$1; shift 2\nLOCKSTEP_HOST=$host exec {LOCKSTEP} "$@" $(cat "$host")\n')
         result = self.attach("--hosts", "hosts", "--launch", over, "--ask-torch", "--out", "all")
         self.assertEqual(result.returncode, 1, result.stderr)
-        with open(self.path("all", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(self.path("all", "verdict.json"))
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], result.stdout)
         self.assertIn("ranks 0, 1, 3 wait for rank 2 in all_reduce #6 on default_pg", " ".join(result.stdout.split()))
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import unittest
 
 from support import BIN, BUILD, LIBRARY, MEMORY, clean_environment, free_port
 
@@ -179,6 +180,14 @@ class Cluster:
             process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.rmtree(self.rings, ignore_errors=True)
+
+
+class ClusterCase(unittest.TestCase):
+    def make(self, **options):
+        """Returns a cluster that ends with the test."""
+        made = Cluster(**options)
+        self.addCleanup(made.close)
+        return made
 
 
 def ledger(folder):

@@ -7,8 +7,8 @@ import os
 import signal
 import unittest
 
-from cluster import Cluster, Proxy
-from support import wait_for
+from cluster import ClusterCase, Proxy
+from support import read_json, wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--pace-ms", "5"]
@@ -22,19 +22,13 @@ def decisions(made):
         return []
 
 
-class ClusterFaultsTest(unittest.TestCase):
-    def make(self, **options):
-        made = Cluster(**options)
-        self.addCleanup(made.close)
-        return made
-
+class ClusterFaultsTest(ClusterCase):
     def verdict(self, made, seconds=120):
         folders = wait_for(made.incidents, seconds)
         self.assertTrue(folders, made.logs())
         path = os.path.join(folders[0], "verdict.json")
         self.assertTrue(wait_for(lambda: os.path.exists(path), 30), made.logs())
-        with open(path) as file:
-            return json.load(file)
+        return read_json(path)
 
     def test_a_lost_host_is_the_cause(self):
         made = self.make()
@@ -94,8 +88,7 @@ class ClusterFaultsTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: not proxy.pairs, 10))
         proxy.shut = False
         self.assertTrue(wait_for(made.whole, 120), made.logs())
-        with open(os.path.join(made.whole()[0], "manifest.json")) as file:
-            self.assertTrue(json.load(file)["whole"], made.logs())
+        self.assertTrue(read_json(made.whole()[0], "manifest.json")["whole"], made.logs())
         self.assertNotIn("received nothing more from", made.log("collector"))
 
     def test_a_rank_claimed_by_two_processes_is_reported(self):

@@ -7,19 +7,14 @@ import subprocess
 import time
 import unittest
 
-from cluster import Cluster
+from cluster import ClusterCase
 from support import wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 GROUP, STRANGER = 61234, 61235  # IDs that no user or group has
 
 
-class ClusterKeepTest(unittest.TestCase):
-    def make(self, **options):
-        made = Cluster(**options)
-        self.addCleanup(made.close)
-        return made
-
+class ClusterKeepTest(ClusterCase):
     def plant(self, made, job, days):
         folder = os.path.join(made.out, "lockstep-incident-" + job)
         os.makedirs(folder)

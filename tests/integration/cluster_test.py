@@ -7,19 +7,14 @@ import signal
 import subprocess
 import unittest
 
-from cluster import Cluster, Proxy, ledger
-from support import BIN, explore_data, tool, wait_for
+from cluster import ClusterCase, Proxy, ledger
+from support import BIN, explore_data, read_json, tool, wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000"]
 
 
-class ClusterTest(unittest.TestCase):
-    def make(self, **options):
-        made = Cluster(**options)
-        self.addCleanup(made.close)
-        return made
-
+class ClusterTest(ClusterCase):
     def wait_for_all(self, made):
         """Waits until the collector knows every rank of every host. The line "new job" already appears with the first rank."""
         def known():
@@ -29,8 +24,7 @@ class ClusterTest(unittest.TestCase):
         self.assertTrue(wait_for(known, 120), made.logs())
 
     def verdict(self, made, folder, rank):
-        with open(os.path.join(folder, "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(folder, "verdict.json")
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [rank], made.logs())
         return verdict
 
@@ -45,8 +39,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "node1")
         self.assertTrue(wait_for(made.whole, 180), made.logs())
         self.verdict(made, folders[0], 2)
-        with open(os.path.join(folders[0], "manifest.json")) as file:
-            self.assertTrue(json.load(file)["whole"], made.logs())
+        self.assertTrue(read_json(folders[0], "manifest.json")["whole"], made.logs())
         for host in ("node0.lsd", "node1.lsd"):
             self.assertTrue(os.path.exists(os.path.join(folders[0], host)), made.logs())
         self.assertEqual(explore_data(folders[0])["findings"][0]["ranks"], [2, 2])

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import unittest
 
-from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, namespaces_refused, wait_for
+from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, namespaces_refused, read_json, wait_for
 
 try:
     import yaml
@@ -108,8 +108,7 @@ def as_host(plan):
 
     def verdict():
         for path in glob.glob(folder + "/incidents/*/verdict.json"):
-            with open(path) as file:
-                output = json.load(file)
+            output = read_json(path)
             if output["verdict"] == "HUNG" and output["findings"] and output["findings"][0]["culprits"]:
                 return output
         return None

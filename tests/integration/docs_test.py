@@ -9,7 +9,6 @@ kinds in the pages exist. docs/extending.md ("Pages") explains the convention fo
 docs_site.py replaces the names of a site in the commands; train.py and ./train are trainsim."""
 
 import glob
-import json
 import os
 import re
 import subprocess
@@ -18,7 +17,7 @@ import unittest
 
 from cluster import Cluster
 from docs_site import VIEWER, Site, lacks
-from support import BUILD, LOCKSTEP, SOURCE, wait_for
+from support import BUILD, LOCKSTEP, SOURCE, read_json, wait_for
 
 
 COMMAND = re.compile(r"(\S+=\S+ )*(sudo )?(lockstep [a-z]|lockstep-[a-z]+ |\./dev |\./train|ninja |srun |torchrun |mpirun |kubectl |systemctl |apt|dpkg |export |"
@@ -315,8 +314,7 @@ class CommandsTest(unittest.TestCase):
         made.start_all("--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "5", "--fault", "rank=2,step=25,kind=stall-host",
                        collector=("--on-verdict", f"cd {site.folder} && {command}"))
         self.assertTrue(wait_for(lambda: os.path.exists(site.path("drained")) and made.whole()), made.logs())
-        with open(os.path.join(made.whole()[0], "verdict.json")) as file:
-            hosts = [culprit["host"] for culprit in json.load(file)["findings"][0]["culprits"]]
+        hosts = [culprit["host"] for culprit in read_json(made.whole()[0], "verdict.json")["findings"][0]["culprits"]]
         with open(site.path("drained")) as file:
             self.assertEqual(file.read().split(), hosts)
         self.assertEqual(hosts, ["node1"])

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Tests `lockstep attach --agents`: agents examine a job that runs without the recorder. All hosts are this machine."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ import unittest
 import no_skip
 from at_rest import at_rest
 from cluster import Cluster
-from support import BIN, STANDIN, free_port, tool, wait_for
+from support import BIN, STANDIN, free_port, read_json, tool, wait_for
 
 
 class ExamineTest(unittest.TestCase):
@@ -55,8 +54,7 @@ class ExamineTest(unittest.TestCase):
     def name(self, made):
         result = self.attach(made, "incident")
         self.assertEqual(result.returncode, 1, result.stderr + made.logs())
-        with open(made.path("incident", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(made.path("incident", "verdict.json"))
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[3]], result.stdout)
         self.assertEqual((verdict["findings"][0]["culprits"][0]["host"], verdict["ranks_read"]), ("node1", 4))
         self.assertIn("examine the processes of job ''", made.log("collector"))

@@ -14,7 +14,7 @@ import urllib.request
 
 import no_skip
 from cluster import Cluster
-from support import SOURCE, FolderTest, free_port, wait_for
+from support import SOURCE, FolderTest, free_port, read_json, wait_for
 
 PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
 RULES = os.path.join(SOURCE, "packaging/prometheus/lockstep.rules.yml")
@@ -30,8 +30,7 @@ scrape_configs:
 
 
 def expressions():
-    with open(os.path.join(SOURCE, "packaging/grafana/lockstep.json")) as file:
-        dashboard = json.load(file)
+    dashboard = read_json(SOURCE, "packaging/grafana/lockstep.json")
     return [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel["targets"]]
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from support import LOCKSTEP, TRAINSIM, FolderTest, clean_environment
+from support import LOCKSTEP, TRAINSIM, FolderTest, clean_environment, read_json
 
 JOB = [TRAINSIM, "--tp", "2", "--dp", "2", "--layers", "1", "--micro-batches", "2"]
 
@@ -20,8 +20,7 @@ class GraphsTest(FolderTest):
         command = [LOCKSTEP, "run", "-n", "4", "--out", "out"] + (["--kill-on-hang"] if kill else [])
         result = subprocess.run([*command, "--", *JOB, *arguments], cwd=self.folder, env=environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, timeout=300)
-        with open(os.path.join(self.folder, "out/verdict.json")) as file:
-            return result, json.load(file)
+        return result, read_json(self.folder, "out/verdict.json")
 
     def analyze(self):
         result = subprocess.run([LOCKSTEP, "analyze", "out", "--format", "json"], cwd=self.folder, stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 from cluster import Cluster, ledger
-from support import BIN, BUILD, tool, wait_for
+from support import BIN, BUILD, read_json, tool, wait_for
 
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000"]
 SHIM = os.path.join(BUILD, "tests/libclock_shim.so")
@@ -79,8 +79,7 @@ class ClockTest(unittest.TestCase):
             for folder in set(made.incidents()) - before:
                 path = os.path.join(folder, "verdict.json")
                 if os.path.exists(path):
-                    with open(path) as file:
-                        verdict = json.load(file)
+                    verdict = read_json(path)
                     if verdict["findings"] and verdict["findings"][0]["culprit_ranks"] == [2]:
                         return folder
             return None
@@ -130,8 +129,7 @@ class AloneTest(unittest.TestCase):
             for name in os.listdir(incidents):
                 path = os.path.join(incidents, name, "verdict.json")
                 if os.path.exists(path):
-                    with open(path) as file:
-                        verdict = json.load(file)
+                    verdict = read_json(path)
                     if verdict["verdict"] == "HUNG":
                         return verdict
             return None

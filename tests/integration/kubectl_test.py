@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Runs lockstep attach with the real kubectl, on the pods of a small API server (kubernetes_api.py). Each pod has half of a job."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ import unittest
 import kubernetes_api
 import no_skip
 from at_rest import at_rest
-from support import LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, free_port, wait_for
+from support import LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, free_port, read_json, wait_for
 
 KUBECTL = shutil.which("kubectl")
 
@@ -58,8 +57,7 @@ class KubectlTest(FolderTest):
                                                     "bare": ("Running", lambda command: None), "late": ("Pending", None)})
         result = self.attach("--kubernetes", "job-name=train", "--out", "incident")
         self.assertEqual(result.returncode, 1, result.stderr)
-        with open(self.path("incident", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(self.path("incident", "verdict.json"))
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], result.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "train-1")
         self.assertEqual(sorted(name for name in os.listdir(self.path("incident")) if name.endswith(".lsd")), ["train-0.lsd", "train-1.lsd"])
@@ -78,8 +76,7 @@ class KubectlTest(FolderTest):
         self.serve({"app": "lockstep-agent"}, {name: ("Running", agent(name)) for name in names})
         result = self.attach("--kubernetes", "app=lockstep-agent", "--out", "incident")
         self.assertEqual(result.returncode, 1, result.stderr)
-        with open(self.path("incident", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(self.path("incident", "verdict.json"))
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], result.stdout)
         self.assertEqual(verdict["findings"][0]["culprits"][0]["host"], "lockstep-agent-b")
 

@@ -13,7 +13,7 @@ import unittest
 import no_skip
 
 from cluster import Cluster
-from support import BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, free_port, wait_for
+from support import BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, free_port, read_json, wait_for
 
 STALL = [TRAINSIM, "--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
 
@@ -81,8 +81,7 @@ class MpirunTest(LaunchTest):
         done = subprocess.run([LOCKSTEP, "run", "--kill-on-hang", "--late-after", "2", "--out", self.path("incident"), "--", "mpirun", "-n", "4", *STALL],
                               env=self.environment, capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual(done.returncode, 90, done.stderr)
-        with open(self.path("incident", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(self.path("incident", "verdict.json"))
         self.assertEqual((verdict["findings"][0]["kind"], verdict["findings"][0]["culprit_ranks"]), ("HOST_STALL", [2]), done.stderr)
         self.assertEqual((verdict["ranks_expected"], verdict["ranks_read"]), (4, 4))
 
@@ -115,8 +114,7 @@ class MpirunTest(LaunchTest):
         done = subprocess.run([LOCKSTEP, "run", "--out", self.path("incident"), "--", "mpirun", "-n", "4", TRAINSIM, "--tp", "2", "--dp", "2", "--steps", "30"],
                               env=self.environment, capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        with open(self.path("incident", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(self.path("incident", "verdict.json"))
         self.assertEqual((verdict["verdict"], verdict["ranks_read"]), ("HEALTHY", 4))
 
 
@@ -137,11 +135,9 @@ class TorchrunTest(LaunchTest):
         folders = wait_for(made.whole, 180)
         self.assertEqual(len(made.incidents()), 1, made.logs())
         self.assertTrue(folders, made.logs())
-        with open(os.path.join(folders[0], "manifest.json")) as file:
-            manifest = json.load(file)
+        manifest = read_json(folders[0], "manifest.json")
         self.assertEqual((manifest["job"], manifest["restart_count"]), (job, 0))
-        with open(os.path.join(folders[0], "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(folders[0], "verdict.json")
         self.assertEqual((verdict["findings"][0]["kind"], verdict["findings"][0]["culprit_ranks"]), ("RANK_DEAD", [1]), made.logs())
         # The rings of both generations exist. The analyzer analyzes only the newer one.
         newest = self.analyzed(os.path.join(made.rings, "node0"))
@@ -154,8 +150,7 @@ class TorchrunTest(LaunchTest):
         done = subprocess.run([LOCKSTEP, "run", "--out", self.path("incident"), "--", *self.launcher()], env=self.environment, capture_output=True, text=True,
                               timeout=300, check=False)
         self.assertEqual(done.returncode, 0, "the restart saved the job: " + done.stderr)
-        with open(self.path("incident", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(self.path("incident", "verdict.json"))
         self.assertEqual((verdict["verdict"], verdict["ranks_read"]), ("HEALTHY", 4), verdict)
         self.assertTrue(any("restart 0 were omitted" in problem["text"] for problem in verdict["problems"]), verdict)
 

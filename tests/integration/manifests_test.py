@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import kubernetes_schema
-from support import BUILD, LOCKSTEP, SOURCE, FolderTest, wait_for
+from support import BUILD, LOCKSTEP, SOURCE, FolderTest, read_json, wait_for
 
 try:
     import yaml
@@ -443,8 +443,7 @@ class NoSkipTest(unittest.TestCase):
 
 class GrafanaTest(unittest.TestCase):
     def test_every_metric_is_published_by_a_program(self):
-        with open(os.path.join(SOURCE, "packaging/grafana/lockstep.json")) as file:
-            dashboard = json.load(file)
+        dashboard = read_json(SOURCE, "packaging/grafana/lockstep.json")
         published = set()
         for path in glob.glob(os.path.join(SOURCE, "collector/**/*.cpp"), recursive=True):
             with open(path) as file:

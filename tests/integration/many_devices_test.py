@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-from support import BUILD, LOCKSTEP, STANDIN, FolderTest, clean_environment
+from support import BUILD, LOCKSTEP, STANDIN, FolderTest, clean_environment, read_json
 
 
 def host(mode):
@@ -78,8 +78,7 @@ class ManyDevicesTest(FolderTest):
         result = subprocess.run([LOCKSTEP, "run", "-n", "1", "--out", out, "--kill-on-hang", "--", *host("stall8")],
                                 env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=180)
         self.assertEqual(result.returncode, 90, result.stderr)
-        with open(os.path.join(out, "verdict.json"), encoding="utf-8") as file:
-            self.check(json.load(file), 8)
+        self.check(read_json(out, "verdict.json"), 8)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import unittest
 
 import no_skip
 from support import BIN, LOCKSTEP, FolderTest, clean_environment

@@ -7,19 +7,14 @@ import os
 import subprocess
 import unittest
 
-from cluster import Cluster
-from support import BIN, tool, wait_for
+from cluster import ClusterCase
+from support import BIN, read_json, tool, wait_for
 
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--pace-ms", "20", "--steps", "1000000"]
 STALLS = RUNS + ["--fault", "rank=2,step=150,kind=stall-host,comm=dp"]
 
 
-class NamesakesTest(unittest.TestCase):
-    def make(self, **options):
-        made = Cluster(**options)
-        self.addCleanup(made.close)
-        return made
-
+class NamesakesTest(ClusterCase):
     def test_two_jobs_with_one_name_behind_one_relay_stay_separate(self):
         made = self.make(hosts=2, per_host=2, relays=1)
         made.start_collector()
@@ -41,15 +36,13 @@ class NamesakesTest(unittest.TestCase):
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
         self.assertTrue(wait_for(made.whole, 240), made.logs())
-        with open(os.path.join(folders[0], "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(folders[0], "verdict.json")
         self.assertEqual(verdict["verdict"], "HUNG", made.logs())
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [2], made.logs())
         self.assertEqual((verdict["ranks_read"], verdict["ranks_expected"]), (4, 4), made.logs())
         with open(os.path.join(folders[0], "verdict.txt")) as file:
             self.assertIn(f"PID {stalls[2].pid}", file.read())
-        with open(os.path.join(folders[0], "manifest.json")) as file:
-            manifest = json.load(file)
+        manifest = read_json(folders[0], "manifest.json")
         self.assertTrue(manifest["whole"], f"missing {manifest['missing']}: " + "\n".join(
             line for line in (made.log("collector") + made.log("relay0") + made.log("spool0/agent") + made.log("spool1/agent")).splitlines()
             if not any(word in line for word in ("late:", "recovered after", "digests of"))))

@@ -2,7 +2,6 @@
 """Runs collector and agents in separate network namespaces, connected by a cable that is pulled and plugged in again. Uses keys, because the cable is no
 loopback. The machine's own network stays unchanged. Skips if namespaces cannot be created."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,7 +9,7 @@ import sys
 import unittest
 
 from cluster import Cluster, ledger
-from support import BIN, wait_for
+from support import BIN, read_json, wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 HERE, THERE = "10.77.0.1", "10.77.0.2"
@@ -96,8 +95,7 @@ class NetworkCutTest(unittest.TestCase):
         self.cable("up")
         self.assertTrue(wait_for(lambda: made.incidents() and len(made.whole()) == len(made.incidents()), 300), made.logs())
         for folder in made.whole():
-            with open(os.path.join(folder, "verdict.json")) as file:
-                verdict = json.load(file)
+            verdict = read_json(folder, "verdict.json")
             # An incident that was declared during the cut names the unreachable hosts or the stalled rank, never another rank.
             culprits = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
             self.assertTrue(not culprits or 2 in culprits or verdict["findings"][0]["kind"] == "RANK_NO_DATA", made.logs())

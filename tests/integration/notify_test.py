@@ -10,7 +10,7 @@ import subprocess
 import threading
 
 import no_skip
-from support import LOCKSTEP, SOURCE, STANDIN, TRAINSIM, FolderTest, clean_environment
+from support import LOCKSTEP, SOURCE, STANDIN, TRAINSIM, FolderTest, clean_environment, read_json
 
 NOTIFY = os.path.join(SOURCE, "packaging/notify")
 # The programs also need the site's own commands and, to post, curl.
@@ -151,8 +151,7 @@ class NotifyTest(FolderTest):
     def test_kubernetes_writes_events_and_taints(self):
         self.assertEqual(self.act("kubernetes", verdict()).returncode, 0)
         self.assertEqual(self.called(), [["kubectl", "create", "--filename=-"]])
-        with open(self.calls + ".input") as file:
-            event = json.load(file)
+        event = read_json(self.calls + ".input")
         self.assertEqual((event["kind"], event["involvedObject"]["name"], event["reason"]), ("Event", "n3", "LockstepHung"))
         self.assertIn("rank 5", event["message"])
         self.act("kubernetes", verdict(), "--do")
@@ -244,8 +243,7 @@ class RunTest(FolderTest):
                 env=clean_environment(LOCKSTEP_DIR=self.rings, LD_LIBRARY_PATH=STANDIN, LOCKSTEP_JOB="17"), capture_output=True, text=True, timeout=240, check=False)
             if status is not None:
                 self.assertEqual(done.returncode, status, done.stderr)
-            with open(out + ".told") as file:
-                verdict_json = json.load(file)
+            verdict_json = read_json(out + ".told")
             self.assertIn(verdict_json["verdict"], kinds)
             self.assertIn(1, verdict_json["recommended"]["ranks"], verdict_json["recommended"])
             with open(out + ".incident") as file:

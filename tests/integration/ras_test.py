@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 from at_rest import at_rest
-from support import LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, free_port, wait_for
+from support import LOCKSTEP, STANDIN, TRAINSIM, FolderTest, clean_environment, free_port, read_json, wait_for
 
 
 class RasTest(FolderTest):
@@ -50,8 +50,7 @@ class RasTest(FolderTest):
         shutil.rmtree(self.path("incident"), ignore_errors=True)
         result = subprocess.run([LOCKSTEP, "attach", self.job, "--out", "incident"], cwd=self.folder, env=clean_environment(), capture_output=True,
                               text=True, timeout=120)
-        with open(self.path("incident", "verdict.json")) as file:
-            return result.stdout, json.load(file)
+        return result.stdout, read_json(self.path("incident", "verdict.json"))
 
     def test_the_counts_of_a_rank_that_skipped_a_call_are_lower(self):
         self.start("rank=2,step=20,kind=skip")

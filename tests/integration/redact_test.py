@@ -3,7 +3,6 @@
 under an agent with a collector. The test searches every byte that is stored or sent. The verdict must not change."""
 
 import ctypes
-import json
 import os
 import shutil
 import signal
@@ -16,7 +15,7 @@ import unittest
 
 from cluster import Cluster
 from evidence_test import RANK
-from support import LIBRARY, LOCKSTEP, STANDIN, free_port, wait_for
+from support import LIBRARY, LOCKSTEP, STANDIN, free_port, read_json, wait_for
 
 FOLDER, SCRIPT, FUNCTION, OPEN, THREAD = "Qvfolder", "Qvscript", "Qvfunction", "Qvopenfile", "Qvthread"
 MAGIC = b"\x28\xb5\x2f\xfd"
@@ -86,12 +85,10 @@ class Redact(unittest.TestCase):
         return [sys.executable, self.script, os.path.join(STANDIN, "libnccl.so.2"), os.path.join(STANDIN, "libcudart.so.13"), self.shared]
 
     def check(self, level, incident, others):
-        with open(os.path.join(incident, "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(incident, "verdict.json")
         self.assertEqual(verdict["verdict"], "HUNG")
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [1])
-        with open(os.path.join(incident, "manifest.json")) as file:
-            self.assertEqual(json.load(file).get("redacted", "no"), level)
+        self.assertEqual(read_json(incident, "manifest.json").get("redacted", "no"), level)
         found = set().union(*(hits(path) for path in [incident, *others]))
         words = {word for word, _ in found}
         self.assertEqual({(word, path) for word, path in found if word not in STAYS[level]}, set())
@@ -139,6 +136,11 @@ class Redact(unittest.TestCase):
             with self.subTest(level=level):
                 self.agent_alone(level)
 
+    def start_rank(self, rank, rings):
+        environment = self.cluster.environment(LD_LIBRARY_PATH=STANDIN, LD_PRELOAD=LIBRARY, LOCKSTEP_DIR=rings, LOCKSTEP_JOB="train", RANK=str(rank),
+                                               WORLD_SIZE="2", LOCAL_RANK=str(rank))
+        return subprocess.Popen(self.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     def agent_alone(self, level):
         """Returns incident, spool and logs of an agent with its own collector, which only this host can reach through a socket."""
         cluster = self.cluster
@@ -153,10 +155,7 @@ class Redact(unittest.TestCase):
                               "--redact", level, LOCKSTEP_CONFIG=config)
         ranks = []
         try:
-            for rank in range(2):
-                environment = cluster.environment(LD_LIBRARY_PATH=STANDIN, LD_PRELOAD=LIBRARY, LOCKSTEP_DIR=rings, LOCKSTEP_JOB="train", RANK=str(rank),
-                                                  WORLD_SIZE="2", LOCAL_RANK=str(rank))
-                ranks.append(subprocess.Popen(self.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            ranks += [self.start_rank(rank, rings) for rank in range(2)]
             found = wait_for(lambda: whole_incidents(out))
             self.assertTrue(found, cluster.log("alone-" + level))
         finally:
@@ -183,10 +182,7 @@ class Redact(unittest.TestCase):
                               "--spool", spool, "--late-after", "1", "--redact", level)
         ranks = []
         try:
-            for rank in range(2):
-                environment = cluster.environment(LD_LIBRARY_PATH=STANDIN, LD_PRELOAD=LIBRARY, LOCKSTEP_DIR=rings, LOCKSTEP_JOB="train", RANK=str(rank),
-                                                  WORLD_SIZE="2", LOCAL_RANK=str(rank))
-                ranks.append(subprocess.Popen(self.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            ranks += [self.start_rank(rank, rings) for rank in range(2)]
             found = wait_for(lambda: whole_incidents(out))
             self.assertTrue(found, open(cluster.path(f"collector-{level}.log")).read())
             # A crashed rank leaves its ring in the spool.

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 from cluster import Cluster
-from support import BIN, LIBRARY, STANDIN, wait_for
+from support import BIN, LIBRARY, STANDIN, read_json, wait_for
 
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "restart_job.py")
 WORLD = 4
@@ -25,8 +25,7 @@ class RestartsTest(unittest.TestCase):
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def verdict(self, folder):
-        with open(os.path.join(folder, "verdict.json")) as file:
-            return json.load(file)
+        return read_json(folder, "verdict.json")
 
     def incident(self, number):
         """Returns the newest incident when `number` incidents are complete."""
@@ -92,8 +91,7 @@ class RestartsTest(unittest.TestCase):
         life(1, 2)
         manifests = []
         for folder in made.incidents():
-            with open(os.path.join(folder, "manifest.json")) as file:
-                manifests.append(json.load(file)["restart_count"])
+            manifests.append(read_json(folder, "manifest.json")["restart_count"])
         self.assertEqual(sorted(manifests), [0, 1])
         self.assertTrue(wait_for(lambda: sorted((job["job"].get("restart_count", 0), job["state"]) for job in self.shown() if job["state"] != "ended") == [(1, "hung")], 60),
                         made.logs())

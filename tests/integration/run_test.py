@@ -12,7 +12,7 @@ import time
 import unittest
 
 from own_group import own_group
-from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, explore_data, kill_marked, marked_processes, wait_for
+from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, explore_data, kill_marked, marked_processes, read_json, wait_for
 
 JOB = [TRAINSIM, "--tp", "2", "--pp", "2", "--dp", "2"]
 MARK = "LOCKSTEP_RUN_TEST"
@@ -98,6 +98,21 @@ class RunTest(FolderTest):
             self.assertEqual(result.returncode, status)
             self.assertRegex(result.stderr, r"^lockstep: nothing was recorded: .+\n$")
 
+    def test_a_rank_that_died_before_its_first_communicator_is_named(self):
+        script = 'if [ $RANK = 2 ]; then kill -KILL $$; fi; sleep 1; exit 1'
+        result = self.run_lockstep("run", "-n", "4", "--out", "out", "--", "sh", "-c", script)
+        self.assertEqual(result.returncode, 128 + signal.SIGKILL)
+        self.assertRegex(result.stderr, r"(?m)^lockstep: nothing was recorded: .+\nCRASHED  rank 2 \(\S+\) was killed by signal 9")
+        again = self.run_lockstep("analyze", "out")
+        self.assertEqual(again.returncode, 1, again.stderr)
+        self.assertIn("CRASHED  rank 2", again.stdout)
+        self.assertIn("0 of 4 ranks read (for 4, only the end is known)", again.stdout)
+
+    def test_ranks_that_ended_well_without_a_record_are_not_called_healthy(self):
+        result = self.run_lockstep("run", "-n", "2", "--out", "out", "--", "true")
+        self.assertRegex(result.stderr, r"^lockstep: nothing was recorded: .+\n$")
+        self.assertIn("INCOMPLETE DATA  2 ranks ended, and nothing shows a fault", self.run_lockstep("analyze", "out").stdout)
+
     def test_claims_nothing_about_processes_that_ended_at_once(self):
         for command in (["true"], ["env", "-u", "LD_PRELOAD", "true"]):
             result = self.run_lockstep("run", "--", *command)
@@ -110,12 +125,14 @@ class RunTest(FolderTest):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        result = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=127.0.0.1",
-                                   f"MASTER_PORT={port}", TRAINSIM, "--tp", "2", "--store-timeout", "8")
-        reply = re.findall(r"(?m)^lockstep: nothing has been recorded after [\d.]+ s: NCCL was loaded, but no communicator was created, or a ring could not be created.*; to see what a process is doing: "
-                          r"lockstep evidence (\d+)$", result.stderr)
-        self.assertGreaterEqual(len(reply), 1, result.stderr)
-        self.assertLessEqual(len(reply), 2, "not before 2.4 and 4.8 s")
+        result = self.run_lockstep("run", "--late-after", "0.3", "--kill-on-hang", "--hang-after", "60", "--", "env", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1",
+                                   "MASTER_ADDR=127.0.0.1", f"MASTER_PORT={port}", TRAINSIM, "--tp", "2", "--store-timeout", "8",
+                                   environment=self.environment(LOCKSTEP_JOB="stuck"))
+        said = re.findall(r"(?m)^lockstep: nothing has been recorded after ([\d.]+) s: NCCL was loaded, but no communicator was created, or a ring could not be "
+                          r"created\. Calls of gloo and MPI are not recorded, so --hang-after and --kill-on-hang have no effect on them\. "
+                          r"If the job hangs: lockstep attach --job stuck$", result.stderr)
+        self.assertEqual(len(said), 1, result.stderr)
+        self.assertLess(float(said[0]), 5, "no process uses a GPU")
         self.assertRegex(result.stderr, r"(?m)^lockstep: nothing was recorded: ")
         quiet = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "-u", "LD_PRELOAD", "sleep", "4")
         self.assertNotIn("nothing has been recorded after", quiet.stderr, "no process of this job records")
@@ -191,6 +208,21 @@ class RunTest(FolderTest):
             self.assertEqual(out, f"got {name}\n")
             self.assertEqual(process.returncode, 33)
 
+    def test_a_second_interrupt_ends_ranks_that_ignore_the_first(self):
+        script = "trap '' INT; echo $$; if [ $RANK = 1 ]; then kill -STOP $$; fi; while :; do sleep 0.05; done"
+        process = self.start("run", "-n", "2", "--", "sh", "-c", script, start_new_session=True)
+        for _ in range(2):
+            process.stdout.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.stderr.readline()
+        self.assertEqual(said, "lockstep: ranks 0, 1 are still running after Ctrl-C (rank 1 is stopped by a signal); press Ctrl-C again to end the job\n")
+        self.assertIsNone(process.poll())
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertIn("lockstep: ending the job after the second Ctrl-C: SIGTERM now, SIGKILL in 5 s\n", err)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+        self.assertNotIn("CRASHED", err)
+
     def test_stops_and_continues_with_its_job(self):
         process = self.start("run", "--", "sh", "-c", "echo $$; exec sleep 1000")
         child = int(process.stdout.readline())
@@ -241,8 +273,7 @@ class RunTest(FolderTest):
     # -- verdicts
 
     def verdict(self, folder="out"):
-        with open(os.path.join(self.folder, folder, "verdict.json")) as file:
-            return json.load(file)
+        return read_json(self.folder, folder, "verdict.json")
 
     def test_a_healthy_job_gives_a_healthy_verdict(self):
         result = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "30")
@@ -284,8 +315,7 @@ class RunTest(FolderTest):
         self.assertIn("replaced the result of an earlier, healthy run in out", third.stderr)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("out.")], kept)
         for name, verdict in ((kept[0], "CRASHED"), ("out", "HEALTHY")):
-            with open(os.path.join(self.folder, name, "verdict.json")) as file:
-                self.assertEqual(json.load(file)["verdict"], verdict)
+            self.assertEqual(read_json(self.folder, name, "verdict.json")["verdict"], verdict)
 
     def test_healthy_without_out_writes_nothing(self):
         result = self.run_lockstep("run", "--quiet", "-n", "8", "--", *JOB, "--steps", "5")
@@ -310,8 +340,7 @@ class RunTest(FolderTest):
         self.assertEqual(again["verdict"], verdict["verdict"])
         self.assertEqual([(f["kind"], f["culprit_ranks"], f.get("summary")) for f in again["findings"]],
                          [(f["kind"], f["culprit_ranks"], f.get("summary")) for f in verdict["findings"]])
-        with open(os.path.join(self.folder, "out/manifest.json")) as file:
-            manifest = json.load(file)
+        manifest = read_json(self.folder, "out/manifest.json")
         self.assertTrue(manifest["known_stalled"])
         self.assertIn("lockstep: out/explore.html: open it in any browser\n", result.stderr)
         page = explore_data(os.path.join(self.folder, "out"))
@@ -378,8 +407,7 @@ class RunTest(FolderTest):
                 for rank in [first, *(rank for rank in range(4) if rank != first)]:
                     os.kill(pids[rank], signal.SIGKILL)
                 process.communicate(timeout=60)
-                with open(os.path.join(self.folder, f"out{first}/verdict.json")) as file:
-                    verdict = json.load(file)
+                verdict = read_json(self.folder, f"out{first}/verdict.json")
                 self.assertEqual((verdict["verdict"], verdict["findings"][0]["culprit_ranks"]), ("HUNG", [2]))
 
     def test_an_unwritable_incident_folder_is_reported(self):

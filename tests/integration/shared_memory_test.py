@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, clean_environment, free_port, namespaces_refused
+from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, clean_environment, free_port, namespaces_refused, read_json
 
 MIB = 1 << 20
 SMALLEST = 256 << 10  # bytes of the smallest ring
@@ -149,8 +149,7 @@ def inside(plan):
                        env={**os.environ, **settings, "LOCKSTEP_DIR": "/dev/shm"}, stdin=subprocess.DEVNULL, stdout=sys.stderr, timeout=120, check=False)
         verdicts = glob.glob(out + "/**/verdict.json", recursive=True)
         assert verdicts, "no incident was written"
-        with open(verdicts[0]) as file:
-            result["verdict"] = json.load(file)
+        result["verdict"] = read_json(verdicts[0])
         shutil.rmtree(out)
         print(json.dumps(result))
         return

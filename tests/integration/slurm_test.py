@@ -18,7 +18,7 @@ import no_skip
 import slurm_cluster
 
 from at_rest import at_rest
-from support import BUILD, LOCKSTEP, SOURCE, TRAINSIM, FolderTest, free_port
+from support import BUILD, LOCKSTEP, SOURCE, TRAINSIM, FolderTest, free_port, read_json
 
 MISSING = slurm_cluster.missing()
 FIRST_PORT = 17000
@@ -147,8 +147,7 @@ class SlurmTest(FolderTest):
         """Returns the folder and contents of the newest verdict with a finding; None if there is none."""
         for path in sorted(glob.glob(f"{self.out}/**/verdict.json", recursive=True), key=os.path.getmtime, reverse=True):
             try:
-                with open(path) as file:
-                    verdict = json.load(file)
+                verdict = read_json(path)
             except (OSError, ValueError):
                 continue
             if verdict.get("findings"):
@@ -197,8 +196,7 @@ class SlurmTest(FolderTest):
                                "--remote", LOCKSTEP, "--slurm", "1", "--out", "attached"], env=self.cluster.environment, cwd=self.folder,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(result.returncode, 1, result.stderr + self.story())
-        with open(os.path.join(self.folder, "attached", "verdict.json")) as file:
-            verdict = json.load(file)
+        verdict = read_json(self.folder, "attached", "verdict.json")
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[5]], result.stdout)
         self.cluster.output("scancel", "--full", "--signal=KILL", "1")
 

@@ -88,6 +88,12 @@ def tool(made, program, *arguments, prefix=(), timeout=300, **environment):
                           capture_output=True, text=True, timeout=timeout, check=False)
 
 
+def read_json(*names):
+    """Returns the contents of the file with this path."""
+    with open(os.path.join(*names), encoding="utf-8") as file:
+        return json.load(file)
+
+
 def explore_data(incident):
     """Returns the data that explore.html of an incident folder shows."""
     with open(os.path.join(incident, "explore.html"), encoding="utf-8") as page:

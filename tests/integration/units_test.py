@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from support import BIN, BUILD, LIBRARY, SOURCE, FolderTest, wait_for
+from support import BIN, BUILD, LIBRARY, SOURCE, FolderTest, read_json, wait_for
 
 SERVICE_USER, JOB_USER = 64470, 64471  # IDs that belong to no user
 INSIDE = "LOCKSTEP_UNITS_TEST_FOLDER"
@@ -123,8 +123,7 @@ def as_host():
     def verdict():
         look()
         for path in glob.glob("/var/lib/lockstep-collector/*/verdict.json"):
-            with open(path) as file:
-                output = json.load(file)
+            output = read_json(path)
             if output["verdict"] == "HUNG" and output["findings"] and os.path.exists(os.path.dirname(path) + "/manifest.json"):
                 return path
         return None
@@ -149,8 +148,7 @@ def as_host():
     if not isinstance(path, str):
         print("no verdict", [each.poll() for each in started])
         return 1
-    with open(path) as file:
-        finding = json.load(file)["findings"][0]
+    finding = read_json(path)["findings"][0]
     with open(os.path.join(os.path.dirname(path), "stacks.json")) as file:
         stacks = file.read()
     print(json.dumps({"culprits": finding["culprit_ranks"], "stacks": stacks, "top": top.returncode, "dump": dump.returncode, "said": output + top.stderr,

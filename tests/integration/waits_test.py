@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from support import LOCKSTEP, TRAINSIM, FolderTest, clean_environment
+from support import LOCKSTEP, TRAINSIM, FolderTest, clean_environment, read_json
 
 SHAPES = {4: ["--tp", "2", "--dp", "2"], 8: ["--tp", "2", "--pp", "2", "--dp", "2"]}
 STALLED_HOST = "rank=3,step=30,kind=stall-host,comm=dp"
@@ -28,8 +28,7 @@ class WaitsTest(FolderTest):
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
         took = time.monotonic() - began
         self.assertEqual(run.returncode, 90, run.stderr)
-        with open(f"{out}/verdict.json", encoding="utf-8") as file:
-            verdict = json.load(file)
+        verdict = read_json(f"{out}/verdict.json")
         hung = []
         for path in glob.glob(f"{out}/decisions.jsonl"):
             with open(path, encoding="utf-8") as file:

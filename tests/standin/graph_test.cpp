@@ -2,6 +2,10 @@
 #include <cuda.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "tests/standin/ranks.h"
 
 namespace standin_test {
@@ -141,6 +145,34 @@ TEST(Capture, EndsOnlyOnItsOwnThreadAndAfterAllStreamsReturn) {
     RANK_CUDA(cudaMemsetAsync(data, 2, sizeof(int), side));  // the stream is free again
     RANK_CUDA(cudaStreamSynchronize(side));
     RANK_CHECK(*data == 0x02020202);
+  });
+}
+
+TEST(Graphs, RunAChildAfterEverythingAddedBefore) {
+  InOwnProcess([] {
+    cudaStream_t stream = NewStream();
+    static std::atomic<int> slow, seen;
+    const auto capture = [stream](cudaGraph_t graph, cudaHostFn_t function) {
+      RANK_CUDA(cudaStreamBeginCaptureToGraph(stream, graph, nullptr, nullptr, 0, cudaStreamCaptureModeGlobal));
+      RANK_CUDA(cudaLaunchHostFunc(stream, function, nullptr));
+      RANK_CUDA(cudaStreamEndCapture(stream, &graph));
+    };
+    cudaGraph_t graph, child;
+    RANK_CUDA(cudaGraphCreate(&graph, 0));
+    RANK_CUDA(cudaGraphCreate(&child, 0));
+    capture(graph, [](void*) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      slow = 1;
+    });
+    capture(graph, [](void*) {});
+    capture(child, [](void*) { seen = slow.load(); });
+    cudaGraphNode_t node;
+    RANK_CUDA(cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, child));
+    cudaGraphExec_t exec;
+    RANK_CUDA(cudaGraphInstantiate(&exec, graph));
+    RANK_CUDA(cudaGraphLaunch(exec, stream));
+    RANK_CUDA(cudaStreamSynchronize(stream));
+    RANK_CHECK(seen == 1);
   });
 }
 

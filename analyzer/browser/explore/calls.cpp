@@ -82,13 +82,7 @@ Bundle FrameOfIndex(const IndexReader& index, const ViewFacts& facts) {
   return frame;
 }
 
-CallStates::CallStates(const Bundle& bundle, const ViewFacts& facts) : bundle_(bundle) {
-  for (const CallMismatch& mismatch : facts.mismatches()) {
-    if (mismatch.point_to_point()) continue;
-    for (const CallMismatch::Group& group : mismatch.groups()) {
-      if (!group.reference()) differs_[{mismatch.comm(), mismatch.sequence()}].Unite(Ranks::Of(group.ranks()));
-    }
-  }
+CallStates::CallStates(const Bundle& bundle, const ViewFacts& facts) : bundle_(bundle), odd_(OddCallsOf(facts)) {
   for (const RankFacts& rank : facts.ranks()) {
     const WaitClass::Kind kind = rank.wait_class() < 0 ? WaitClass::HEALTHY : facts.classes(rank.wait_class()).kind();
     waits_.push_back(kind == WaitClass::VICTIM || kind == WaitClass::IN_CYCLE);
@@ -98,9 +92,9 @@ CallStates::CallStates(const Bundle& bundle, const ViewFacts& facts) : bundle_(b
 ViewState CallStates::Of(size_t rank, const PageCall& call) const {
   const Membership& m = bundle_.ranks[rank].memberships[call.membership];
   const bool collective = ring::IsCollective(call.kind);
-  if (collective && !differs_.empty()) {
-    const auto found = differs_.find({static_cast<int32_t>(m.comm), call.seq});
-    if (found != differs_.end() && found->second.Contains(bundle_.ranks[rank].rank)) return ViewState::kMismatch;
+  if (collective && !odd_.empty()) {
+    const auto found = odd_.find({static_cast<int32_t>(m.comm), call.seq});
+    if (found != odd_.end() && found->second.Contains(bundle_.ranks[rank].rank)) return ViewState::kMismatch;
   }
   const ViewState state = StateOfOp(call.state, waits_[rank]);
   return state == ViewState::kIssued && collective && call.seq >= 0 && m.completed >= call.seq ? ViewState::kCompleted

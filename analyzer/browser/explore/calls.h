@@ -4,10 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/model/bundle.h"
-#include "analyzer/model/rank_set.h"
 #include "analyzer/viewdata/state.h"
 #include "proto/view.pb.h"
 
@@ -65,8 +63,7 @@ class CallStates {
  private:
   const Bundle& bundle_;
   std::vector<bool> waits_;  // indexed by rank
-  // Indexed by communicator and number: the ranks whose call differs from the majority's.
-  absl::flat_hash_map<std::pair<int32_t, int64_t>, Ranks> differs_;
+  const OddCalls odd_;
 };
 
 }  // namespace lockstep

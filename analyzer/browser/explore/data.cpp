@@ -19,6 +19,7 @@
 #include "analyzer/browser/explore/explore.h"
 #include "analyzer/browser/explore/grids.h"
 #include "analyzer/evidence/frames.h"
+#include "analyzer/model/rank_set.h"
 #include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/words/start_up.h"
@@ -68,8 +69,8 @@ std::string Column(const std::vector<T>& values) {
 
 Json Runs(const RankRuns& runs) { return Json(std::vector<int32_t>(runs.bounds().begin(), runs.bounds().end())); }
 
-template <typename Ranks>
-Json RunsOf(const Ranks& ranks) {
+template <typename List>
+Json RunsOf(const List& ranks) {
   RankRuns runs;
   SetRuns(std::vector<int32_t>(ranks.begin(), ranks.end()), &runs);
   return Runs(runs);
@@ -134,7 +135,7 @@ Json Findings(const Bundle& bundle, const ViewFacts& facts) {
   return out;
 }
 
-Json Ranks(const Bundle& bundle, const ViewFacts& facts, Interned* texts) {
+Json RankColumns(const Bundle& bundle, const ViewFacts& facts, Interned* texts) {
   std::map<std::string, std::vector<int64_t>> columns;
   for (int i = 0; i < facts.ranks_size(); ++i) {
     const RankFacts& fact = facts.ranks(i);
@@ -214,9 +215,7 @@ std::vector<int> OwnNodes(const ViewFacts& facts) {
   std::vector<int64_t> ending;  // indexed by node: ranks whose stacks end there
   std::vector<Frame> frames;
   for (const StackNode& node : facts.stacks()) {
-    int64_t ranks = 0;
-    for (int i = 0; i + 1 < node.ranks().bounds_size(); i += 2)
-      ranks += node.ranks().bounds(i + 1) - node.ranks().bounds(i) + 1;
+    const auto ranks = static_cast<int64_t>(Ranks::Of(node.ranks()).size());
     ending.push_back(ranks);
     if (node.parent() >= 0) ending[static_cast<size_t>(node.parent())] -= ranks;
     frames.push_back(ParseFrame(node.frame()));
@@ -507,7 +506,7 @@ std::string WholeData(const Bundle& bundle, const ViewFacts& facts, const Lanes&
                {"note", parts.note},
                {"sections", Sections(facts)},
                {"findings", Findings(bundle, facts)},
-               {"ranks", Ranks(bundle, facts, texts)},
+               {"ranks", RankColumns(bundle, facts, texts)},
                {"missing", facts.missing_size() > 0 ? Runs(facts.missing(0)) : Json::array()},
                {"comms", Comms(bundle, lanes)},
                {"lanes", LaneNames(lanes)},
@@ -553,21 +552,15 @@ std::string VerdictData(const Bundle& bundle, const ViewFacts& facts, size_t lim
 // Returns the culprits, and the ranks in the answer's picture.
 std::set<int32_t> AnswerRanks(const ViewFacts& facts) {
   std::set<int32_t> out;
-  const auto add = [&](int32_t rank) {
-    if (out.size() < kMostAnswerRanks) out.insert(rank);
+  const auto add = [&](const auto& ranks) {
+    for (const int32_t rank : ranks) {
+      if (out.size() < kMostAnswerRanks) out.insert(rank);
+    }
   };
-  if (facts.verdict().findings_size() > 0) {
-    for (const int32_t rank : facts.verdict().findings(0).culprit_ranks()) add(rank);
-  }
+  if (facts.verdict().findings_size() > 0) add(facts.verdict().findings(0).culprit_ranks());
   if (facts.focuses().empty()) return out;
   for (const Focus::Row& row : facts.focuses(0).rows()) {
-    if (row.cells().empty()) continue;
-    for (int i = 0; i + 1 < row.ranks().bounds_size(); i += 2) {
-      for (int32_t rank = row.ranks().bounds(i); rank <= row.ranks().bounds(i + 1); ++rank) {
-        add(rank);
-        if (out.size() >= kMostAnswerRanks) return out;
-      }
-    }
+    if (!row.cells().empty()) add(Ranks::Of(row.ranks()).List(2 * kMostAnswerRanks));
   }
   return out;
 }

@@ -12,14 +12,7 @@ namespace lockstep {
 namespace {
 
 std::string CspHash(const ExploreAsset& asset) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < asset.sha256.size(); i += 2) {
-    const auto digit = [&](size_t at) {
-      const char c = asset.sha256[at];
-      return c <= '9' ? c - '0' : c - 'a' + 10;
-    };
-    bytes += static_cast<char>(digit(i) * 16 + digit(i + 1));
-  }
+  const std::string bytes = absl::HexStringToBytes(std::string(asset.sha256));
   return absl::StrCat("'sha256-", absl::Base64Escape(bytes), "'");
 }
 

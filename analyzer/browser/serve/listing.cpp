@@ -129,9 +129,9 @@ absl::StatusOr<UniqueFd> OpenFileOf(const Listed& incident, const char* name) {
 }
 
 absl::StatusOr<std::string> ReadFileOf(const Listed& incident, const char* name, size_t limit) {
-  const absl::StatusOr<UniqueFd> file = OpenFileOf(incident, name);
-  if (!file.ok()) return file.status();
-  return ReadWholeFile(file->get(), name, limit);
+  const UniqueFd folder = OpenFolder(incident.path, incident.named);
+  if (!folder.ok()) return absl::NotFoundError("the folder is gone");
+  return ReadIn(folder.get(), name, limit);
 }
 
 int64_t NewestDataNs(const Listed& incident) {

@@ -564,14 +564,7 @@ TEST(ServeServer, EndsWhileAClientIsConnected) {
   absl::StatusOr<std::unique_ptr<Server>> server =
       Server::Start(Loopback(), 0, [](const Request&) { return TextResponse(200, std::string(50'000'000, 'x')); });
   ASSERT_TRUE(server.ok()) << server.status();
-  const UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  at.sin_port = htons((*server)->port());
-  ASSERT_EQ(connect(connection.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-  const std::string sent = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  ASSERT_GT(send(connection.get(), sent.data(), sent.size(), 0), 0);
+  const UniqueFd connection = Connected((*server)->port(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   char piece[100];
   ASSERT_GT(recv(connection.get(), piece, sizeof piece, 0), 0);  // the server reads no more of the request
   const int64_t begin = MonotonicNs();
@@ -591,16 +584,9 @@ TEST(ServeServer, SlowClientsDelayNobody) {
   ASSERT_TRUE(server.ok()) << server.status();
   std::vector<UniqueFd> slow;
   for (int i = 0; i < 20; ++i) {
-    UniqueFd connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    at.sin_port = htons((*server)->port());
-    ASSERT_EQ(connect(connection.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
     // Half of the clients read nothing of the response, the others do not finish their request.
-    const std::string sent = i % 2 == 0 ? "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n" : "GET /large HTTP/1.1";
-    ASSERT_GT(send(connection.get(), sent.data(), sent.size(), 0), 0);
-    slow.push_back(std::move(connection));
+    slow.push_back(Connected((*server)->port(),
+                             i % 2 == 0 ? "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n" : "GET /large HTTP/1.1"));
   }
   // If one client delayed the others, the delay would be an hour.
   for (int i = 0; i < 5; ++i) {

@@ -25,9 +25,6 @@ using activity::kPythonNames;
 using activity::kWrites;
 using activity::Rule;
 
-// Stacks come from files, so their length is limited.
-constexpr size_t kMaxFrames = 256;
-
 // Prefixes of kernel functions in which a thread waits for storage: page cache and block layer, journals, NFS and
 // SunRPC, Lustre, Ceph, FUSE, CIFS, ZFS, GPFS, BeeGFS.
 constexpr absl::string_view kStorageWaits[] = {"io_schedule",
@@ -96,7 +93,7 @@ struct Match {
 
 // The innermost frame that matches a rule shows what the code is doing. Its callers only show how the code got there.
 Match InnermostPython(const std::vector<std::string>& stack) {
-  for (size_t i = 0; i < stack.size() && i < kMaxFrames; ++i) {
+  for (size_t i = 0; i < std::min<size_t>(stack.size(), kMostStackFrames); ++i) {
     std::string frame = stack[i];
     std::replace(frame.begin(), frame.end(), '\\', '/');
     for (const Rule& rule : kPythonFiles) {
@@ -110,7 +107,7 @@ Match InnermostPython(const std::vector<std::string>& stack) {
 }
 
 Match InnermostNative(const std::vector<std::string>& stack) {
-  for (size_t i = 0; i < stack.size() && i < kMaxFrames; ++i) {
+  for (size_t i = 0; i < std::min<size_t>(stack.size(), kMostStackFrames); ++i) {
     for (const Rule& rule : kNative) {
       if (absl::StrContains(stack[i], rule.part)) return {rule.stall, Shortened(stack[i])};
     }
@@ -121,7 +118,7 @@ Match InnermostNative(const std::vector<std::string>& stack) {
 // Returns the kernel function in which the process waits for storage, or an empty string.
 std::string StorageWait(const Process& process) {
   if (StartsWithAny(process.wchan, kStorageWaits)) return process.wchan;
-  for (size_t i = 0; i < process.stack.size() && i < kMaxFrames; ++i) {
+  for (size_t i = 0; i < std::min<size_t>(process.stack.size(), kMostStackFrames); ++i) {
     std::string name = KernelName(process.stack[i]);
     if (!name.empty() && StartsWithAny(name, kStorageWaits)) return name;
   }
@@ -137,7 +134,7 @@ bool DriverWait(const Process& process) {
 }
 
 bool Writes(const Process& process) {
-  for (size_t i = 0; i < process.stack.size() && i < kMaxFrames; ++i) {
+  for (size_t i = 0; i < std::min<size_t>(process.stack.size(), kMostStackFrames); ++i) {
     if (HoldsAny(process.stack[i], kWrites)) return true;
   }
   return false;

@@ -8,7 +8,7 @@
 namespace lockstep {
 
 struct Components {
-  // Component of each node; if an edge leads from A to B, B's component has the smaller number.
+  // Component of each node. If an edge leads from one component to another, the second has the smaller number.
   std::vector<uint32_t> of;
   uint32_t count = 0;
 };

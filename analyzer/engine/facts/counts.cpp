@@ -31,7 +31,6 @@ bool AtMost(const Counts& a, const Counts& b) {
 
 struct Counted {
   int32_t rank = -1;
-  std::vector<int64_t> role;   // number of the role, then each lane that is counted
   std::vector<Counts> places;  // newest first: at the capture, and before each recorded call
 };
 
@@ -46,19 +45,24 @@ Lane LaneOf(const Model& model, const Rank& rank, uint32_t membership, ring::Cal
           by_peer ? int64_t{peer} - ms.member_rank : 0};
 }
 
-// Reads the rank's counts at up to `most` places. Returns nothing if they are not comparable: two communicators of one
-// kind, fewer than two lanes, or a damaged file.
-std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most) {
+struct Lanes {
+  std::map<Lane, int64_t> count;  // how many calls the rank issued
+  // Equal for ranks whose counts are comparable: the number of the role, then the lanes of collectives, and the kinds
+  // of communicators whose sends and receives are counted.
+  std::vector<int64_t> role;
+};
+
+// Returns nothing if the counts are not comparable: two communicators of one kind, or fewer than two lanes.
+std::optional<Lanes> LanesOf(const Model& model, const std::vector<bool>& left_out, size_t index) {
   const Rank& rank = model.bundle.ranks[index];
-  // In a framework's file, counters precede entries. So a file truncated in its entries still shows the rank's place,
-  // but not how the rank got there.
-  if (rank.damaged && (!IsFramework(rank) || most > 1)) return std::nullopt;
   constexpr size_t kNeighbors = 2;  // of a pipeline or a ring
-  std::map<Lane, int64_t> lanes;
+  Lanes lanes;
+  std::set<std::array<int64_t, 2>> comparable;
   bool twice = false;
   const auto add = [&](uint32_t m, ring::CallKind kind, int32_t peer, int64_t count) {
-    if (count >= 0 || count == kNone)
-      twice |= !lanes.try_emplace(LaneOf(model, rank, m, kind, peer), std::max<int64_t>(count, 0)).second;
+    if (count < 0 && count != kNone) return;
+    twice |= !lanes.count.try_emplace(LaneOf(model, rank, m, kind, peer), std::max<int64_t>(count, 0)).second;
+    comparable.insert({model.comms[rank.memberships[m].comm].kind, IsPointToPoint(kind)});
   };
   for (uint32_t m = 0; m < rank.memberships.size(); ++m) {
     const Membership& ms = rank.memberships[m];
@@ -67,30 +71,44 @@ std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_ou
     if (!model.comms[ms.comm].used_for_p2p) continue;
     if (IsFramework(rank)) {
       add(m, CallKind::kSend, 0, ms.p2p_issued);
-    } else if (ms.recorded->peers_lost == 0 && ms.peers.size() <= kNeighbors) {
-      // In an exchange among many ranks, the calls depend on the data, so their counts are not compared.
+    } else if (ms.recorded->peers_lost == 0 && ms.peers.size() <= kNeighbors + 1) {
+      // In an exchange among many ranks, the calls depend on the data, so their counts are not compared. A rank that
+      // called a wrong peer has one more than its neighbors.
       for (const PeerCount& p : ms.peers) {
         add(m, CallKind::kSend, p.peer, p.sends);
         add(m, CallKind::kRecv, p.peer, p.recvs);
       }
     }
   }
-  if (twice || lanes.size() < 2) return std::nullopt;
-  Counted program{static_cast<int32_t>(index), {model.roles().of_rank[index]}, {}};
-  Counts now;
-  for (auto& [lane, count] : lanes) {
-    Append(lane, &program.role);
-    // From here on, `count` is the index in `now`.
-    now.push_back(std::exchange(count, static_cast<int64_t>(now.size())));
-  }
+  if (twice || lanes.count.size() < 2) return std::nullopt;
+  lanes.role = {model.roles().of_rank[index]};
+  for (const auto& kind : comparable) Append(kind, &lanes.role);
+  return lanes;
+}
+
+// Reads the rank's counts at up to `most` places. `order` has the lanes of all ranks with the role. Returns nothing if
+// the file is damaged.
+std::optional<Counted> Read(const Model& model, const std::vector<bool>& left_out, size_t index, size_t most,
+                            const std::map<Lane, size_t>& order) {
+  const Rank& rank = model.bundle.ranks[index];
+  // In a framework's file, counters precede entries. So a file truncated in its entries still shows the rank's place,
+  // but not how the rank got there.
+  if (rank.damaged && (!IsFramework(rank) || most > 1)) return std::nullopt;
+  Counted program{static_cast<int32_t>(index), {}};
+  Counts now(order.size());
+  const std::optional<Lanes> lanes = LanesOf(model, left_out, index);
+  for (const auto& [lane, count] : lanes->count) now[order.at(lane)] = count;
   program.places.push_back(now);
   for (size_t i = rank.ops.size(); i-- > 0 && program.places.size() < most;) {
     const Op& op = rank.ops[i];
     if (i + 1 < rank.ops.size() && rank.ops[i + 1].after_gap) break;
     if (!IsOfProgram(op) || left_out[model.CommOf(rank, op)]) continue;
-    const auto lane = lanes.find(LaneOf(model, rank, op.membership, op.kind, op.root_or_peer));
-    if (lane == lanes.end()) continue;
-    now[lane->second] = std::min(now[lane->second], op.seq - 1);
+    const auto lane = order.find(LaneOf(model, rank, op.membership, op.kind, op.root_or_peer));
+    if (lane == order.end()) continue;
+    int64_t& count = now[lane->second];
+    if (op.seq < count) break;     // later calls are not recorded
+    if (op.seq > count) continue;  // calls of one batch share a number
+    count = op.seq - 1;
     if (now != program.places.back()) program.places.push_back(now);
   }
   return program;
@@ -106,12 +124,9 @@ bool Contradicts(const Counts& counts, const Counted& sibling) {
   return false;
 }
 
-// Returns whether the counts at a recent place of `a` never occur in the program of `b`. Programs differ by design with
-// dynamic batching, for example.
-bool Differ(const Counted& a, const Counted& b) {
-  constexpr size_t kEnough = 64;
-  const size_t places = std::min(kEnough, a.places.size());
-  return std::any_of(a.places.begin(), a.places.begin() + static_cast<std::ptrdiff_t>(places),
+// Returns whether the counts at one of the newest `most` places of `a` never occur in the program of `b`.
+bool Differ(const Counted& a, const Counted& b, size_t most) {
+  return std::any_of(a.places.begin(), a.places.begin() + static_cast<std::ptrdiff_t>(std::min(most, a.places.size())),
                      [&](const Counts& counts) { return Contradicts(counts, b); });
 }
 
@@ -128,20 +143,33 @@ std::vector<uint32_t> CommsApart(const Model& model, int32_t rank_index, int32_t
 
 }  // namespace
 
-std::vector<int32_t> FindOtherPrograms(const Model& model) {
+std::vector<int32_t> FindOtherPrograms(const Model& model, size_t recent) {
   const std::vector<bool> left_out = FindGivenUp(model);
-  std::map<std::vector<int64_t>, std::vector<Counted>> roles;
+  struct Role {
+    std::vector<size_t> ranks;
+    std::map<Lane, size_t> order;
+  };
+  std::map<std::vector<int64_t>, Role> roles;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
-    if (std::optional<Counted> program = Read(model, left_out, r, 1)) roles[program->role].push_back(*program);
+    const std::optional<Lanes> lanes = LanesOf(model, left_out, r);
+    if (!lanes) continue;
+    Role& role = roles[lanes->role];
+    role.ranks.push_back(r);
+    for (const auto& [lane, count] : lanes->count) role.order.try_emplace(lane, role.order.size());
   }
   std::vector<int32_t> odd;
-  for (const auto& [role, programs] : roles) {
+  for (const auto& [key, role] : roles) {
+    std::vector<Counted> programs;
+    for (const size_t r : role.ranks) {
+      const size_t places = model.bundle.ranks[r].damaged ? 1 : recent;
+      if (auto program = Read(model, left_out, r, places, role.order)) programs.push_back(*std::move(program));
+    }
     if (programs.size() < 3) continue;
     std::vector<int32_t> here;
     std::vector<Counted> references;
     const size_t stride = std::max<size_t>(1, programs.size() / kReferences);
     for (size_t i = 0; i < programs.size(); i += stride) {
-      if (auto reference = Read(model, left_out, static_cast<size_t>(programs[i].rank), kMostPlaces))
+      if (auto reference = Read(model, left_out, static_cast<size_t>(programs[i].rank), kMostPlaces, role.order))
         references.push_back(*std::move(reference));
     }
     for (const Counted& p : programs) {
@@ -150,7 +178,7 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
       for (const Counted& reference : references) {
         if (reference.rank == p.rank) continue;
         ++compared;
-        if (!Contradicts(p.places.front(), reference)) continue;
+        if (!Differ(p, reference, recent)) continue;
         ++against;
         std::vector<uint32_t> others = CommsApart(model, reference.rank, p.rank);
         fellows += others.empty();
@@ -159,10 +187,12 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
       if (fellows + apart.size() >= 2 && 2 * against > compared) here.push_back(p.rank);
     }
     if (here.empty() || here.size() > kFew || 2 * here.size() >= programs.size()) continue;
-    // Only ranks that agree with each other show the program of their role.
+    // Only ranks that agree with each other show the program of their role. Programs differ by design with dynamic
+    // batching, for example.
+    constexpr size_t kEnough = 64;
     std::erase_if(references, [&](const Counted& reference) { return Contains(here, reference.rank); });
     const bool agree = std::ranges::none_of(references, [&](const Counted& a) {
-      return std::ranges::any_of(references, [&](const Counted& b) { return Differ(a, b); });
+      return std::ranges::any_of(references, [&](const Counted& b) { return Differ(a, b, kEnough); });
     });
     if (agree) Append(here, &odd);
   }

@@ -10,11 +10,12 @@
 namespace lockstep {
 
 // Returns indexes into Model::ranks, ascending: ranks with counts that never occur in the program of the ranks with
-// their role. The counts of one program only grow, so of any two places in it, one is earlier. A rank that is ahead in
-// one communicator and behind in another skipped or added a call. So did a rank with counts between those of two
-// consecutive recorded places. Names no rank if the role has fewer than three ranks. Otherwise names at most two ranks
-// of a role, and only a minority of it.
-std::vector<int32_t> FindOtherPrograms(const Model& model);
+// their role, at the capture or before one of their newest `recent` - 1 recorded calls. The counts of one program only
+// grow, so of any two places in it, one is earlier. A rank that is ahead in one communicator and behind in another
+// skipped or added a call. So did a rank with counts between those of two consecutive recorded places. Judges only
+// roles with at least three ranks. Names none of a role if more than two of its ranks, or at least half of them, have
+// such counts, or if the ranks that they are compared with differ themselves.
+std::vector<int32_t> FindOtherPrograms(const Model& model, size_t recent);
 
 // Returns whether the send or receive is the only recorded call between the rank and its peer, although both exchange
 // with others. Dumps of active operations do not show that. A framework has no counters by peer, so only its records

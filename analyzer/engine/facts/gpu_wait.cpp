@@ -13,9 +13,6 @@ namespace {
 
 using ring::CallKind;
 
-// Stacks come from files, so only this many frames are read.
-constexpr size_t kMostFrames = 256;
-
 struct WaitName {
   std::string_view begin;  // begin of the name after "cuda", "cu" or "hip"
   CallKind kind;
@@ -44,7 +41,7 @@ bool IsGpuWait(std::string_view frame) { return GpuWaitOf(ParseFrame(frame).func
 CallKind WaitOfThread(const ProcessEvidence& evidence, int32_t tid) {
   for (const ThreadStack& thread : evidence.threads()) {
     if (thread.inner_tid() != tid) continue;
-    const int most = std::min(thread.frames_size(), static_cast<int>(kMostFrames));
+    const int most = std::min(thread.frames_size(), kMostStackFrames);
     for (int i = 0; i < most; ++i) {
       if (const CallKind kind = GpuWaitOf(thread.frames(i).function()); kind != CallKind::kNone) return kind;
     }

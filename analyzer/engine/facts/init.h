@@ -17,7 +17,7 @@ struct PendingCreation {
   std::vector<int32_t> returned;  // entered and returned
   std::vector<int32_t> failed;    // ranks on which the call returned an error
   std::vector<int32_t> absent;    // ranks with data that have not entered
-  std::vector<int32_t> unseen;    // global ranks without data that must enter
+  std::vector<int32_t> unseen;    // global ranks without data, or with a damaged file, that must enter
   int32_t unnamed = 0;            // number of further ranks that must arrive and whose numbers are unknown
   // Ranks that entered another creation of the same size, at member ranks that are missing here: most likely they have
   // a different unique id. `other` is that communicator.

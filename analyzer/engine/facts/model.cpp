@@ -399,7 +399,7 @@ const Model::Exchanges& Model::ExchangesOf(int32_t rank_index) const {
   // 1.
   for (size_t m = 0; m < first.size(); ++m)
     made->whole.push_back(framework && !rank.damaged && !rank.only_active && first[m] == 1 &&
-                          rank.memberships[m].not_loaded == 0);
+                          rank.memberships[m].not_loaded == 0 && rank.memberships[m].unrecorded == 0);
   known = std::move(made);
   return *known;
 }

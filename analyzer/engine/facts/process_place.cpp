@@ -12,8 +12,6 @@
 namespace lockstep {
 namespace {
 
-// Stacks come from files, so only this many frames are read.
-constexpr size_t kMostFrames = 256;
 constexpr int kMostThreads = 512;
 constexpr double kIdle = 0.05, kSpins = 0.9;  // shares of a core
 
@@ -52,7 +50,7 @@ bool OnlyKernel(const std::vector<std::string>& stack) {
 }  // namespace
 
 std::vector<std::string> OutermostAndCallers(const std::vector<std::string>& stack, bool (*is)(std::string_view)) {
-  const size_t most = std::min(stack.size(), kMostFrames);
+  const size_t most = std::min<size_t>(stack.size(), kMostStackFrames);
   for (size_t i = most; i-- > 0;) {
     if (is(stack[i])) return {stack.begin() + static_cast<ptrdiff_t>(i), stack.begin() + static_cast<ptrdiff_t>(most)};
   }

@@ -449,6 +449,19 @@ bool IsAlone(const Model& model, const Divergence& d) {
          });
 }
 
+// Returns whether certainly no other member of the communicator made the collective that the rank seems to have
+// skipped. If so, nobody waits there, and the members do without the call by design.
+bool NobodyCame(const Model& model, const Divergence& d) {
+  if (d.type != Divergence::Type::kSkipped || d.sibling == nullptr || !IsCollective(d.sibling->kind)) return false;
+  const uint32_t kind = AtIssue(model, d).kind;
+  const Member* member = kind == kNoIndex ? nullptr : model.MemberOfKind(d.rank, kind);
+  if (member == nullptr) return false;
+  const int64_t before = d.own == nullptr ? model.MembershipOf(*member).issued : NewestBefore(model, *member, *d.own);
+  return before != kUnknown && std::ranges::none_of(model.comms[model.CommOf(*member)].members, [&](const Member& m) {
+           return !m.recorded() || (m.rank_index != d.rank && m.arrived > before);
+         });
+}
+
 // The programs of the ranks with one role, and which of these ranks left it.
 class Family {
  public:
@@ -456,7 +469,7 @@ class Family {
       : model_(model), aligner_(aligner), programs_(programs), step_(programs.size() / kSample + 1) {}
 
   std::vector<Divergence> Find() {
-    if (programs_.size() == 2) ComparePair();
+    if (programs_.size() == 2) ComparePair(programs_[0], programs_[1]);
     if (programs_.size() > 2) ChooseReference();
     for (const Program* program : differ_) {
       if (asked_ > kMostAsked) break;
@@ -475,15 +488,16 @@ class Family {
 
   // Two ranks are evidence against each other. The ranks that wait for one of the two decide; otherwise, the earlier
   // calls of both.
-  void ComparePair() {
-    const Aligner::Comparison c = aligner_.Compare(programs_[0], programs_[1]);
+  void ComparePair(const Program& first, const Program& second) {
+    const Aligner::Comparison c = aligner_.Compare(first, second);
     if (c.same) return;
-    const int expected = aligner_.WhoStayed(programs_[0].rank, programs_[1].rank, c);
+    const int expected = aligner_.WhoStayed(first.rank, second.rank, c);
     const int keeps = expected < 0 ? aligner_.Precedent(c) : expected;
     if (keeps < 0) return;
-    Aligner::Comparison told = keeps == 0 ? c : aligner_.Compare(programs_[1], programs_[0]);
-    aligner_.AskMembers(programs_[keeps].rank, programs_[1 - keeps].rank, &told);
-    if (told.divergence) Add(*told.divergence, 1, expected < 0);
+    const Program &kept = keeps == 0 ? first : second, &left = keeps == 0 ? second : first;
+    Aligner::Comparison told = keeps == 0 ? c : aligner_.Compare(second, first);
+    aligner_.AskMembers(kept.rank, left.rank, &told);
+    if (told.divergence && turned_.insert(left.rank).second) Add(*told.divergence, 1, expected < 0);
   }
 
   // The reference is a rank with a long record that most others agree with. A few candidates are enough unless most
@@ -510,7 +524,7 @@ class Family {
   // Decides whether this program, which differs from the reference, or others left the program of the role.
   void Judge(const Program& own) {
     Aligner::Comparison c = aligner_.Compare(*reference_, own);
-    int32_t sibling = reference_->rank;
+    const Program* sibling = reference_;
     Votes votes;
     for (bool first = true; !c.same && c.i > 0 && c.j > 0; first = false) {
       ++asked_;
@@ -520,13 +534,17 @@ class Family {
       const bool legal = votes.fellow != nullptr && votes.fellows_reference == 0;
       if (!legal) break;
       c = first ? aligner_.Compare(*votes.fellow, own) : Aligner::Comparison();
-      sibling = votes.fellow->rank;
+      sibling = votes.fellow;
       votes = Votes();
     }
     if (c.same) return;
-    aligner_.AskMembers(sibling, own.rank, &c);
-    if (votes.like_own.empty() && votes.like_reference.empty()) {  // no earlier call shows who left
-      if (c.divergence && 2 * agreeing_ > programs_.size()) Add(*c.divergence, agreeing_, c.divergence->by_history);
+    aligner_.AskMembers(sibling->rank, own.rank, &c);
+    if (votes.like_own.empty() && votes.like_reference.empty()) {  // no other rank shows who left
+      if (2 * agreeing_ > programs_.size()) {
+        if (c.divergence) Add(*c.divergence, agreeing_, c.divergence->by_history);
+      } else if (sibling != reference_) {
+        ComparePair(*sibling, own);
+      }
       return;
     }
     // If both sides have equally many votes, the earlier calls of both decide.
@@ -656,7 +674,8 @@ std::vector<Divergence> FindDivergences(const Model& model, bool hung) {
   // A rank that swapped the calls of two communicators made each call like the other members. If the job hangs, the
   // waits identify such a rank; in a job that continued, only the order does.
   std::erase_if(found, [&](const Divergence& d) {
-    return (hung || d.type != Divergence::Type::kReordered) && (MajorityAgrees(model, d) || FellowsCameAlike(model, d));
+    return (hung || d.type != Divergence::Type::kReordered) &&
+           (MajorityAgrees(model, d) || FellowsCameAlike(model, d) || NobodyCame(model, d));
   });
   return found;
 }

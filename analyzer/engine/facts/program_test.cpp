@@ -110,7 +110,7 @@ TEST(Program, AReferenceThatMostContradictIsTheOddRank) {
 }
 
 TEST(Program, BetweenTwoRanksEarlierStepsDecide) {
-  // After eight equal steps, rank 2 makes a call that neither rank has made at that place before.
+  // After eight equal steps, one of ranks 0 and 2 makes a call that neither has made at that place before.
   std::string steps;
   for (int i = 0; i < 8; ++i) steps += "aabw";
   EXPECT_EQ(Find({steps + "aabw", steps + "aa", steps + "aag", steps + "aa"}),

@@ -65,7 +65,8 @@ int64_t InFirstOperations(const Rank& rank) {
   std::vector<bool> wanted(rank.memberships.size());
   for (size_t m = 0; m < rank.memberships.size(); ++m) {
     const Membership& ms = rank.memberships[m];
-    wanted[m] = ms.lost_records == 0 && ms.not_loaded == 0 && ms.issued >= ms.first_seq && ms.first_seq >= 0;
+    wanted[m] = ms.lost_records == 0 && ms.not_loaded == 0 && ms.unrecorded == 0 && ms.issued >= ms.first_seq &&
+                ms.first_seq >= 0;
     open += wanted[m];
   }
   int64_t sum = kNotRecorded;

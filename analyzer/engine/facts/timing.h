@@ -52,7 +52,7 @@ struct TimedRank {
   std::vector<TimedOp> ops;   // sorted by end time on the rank's clock; empty if nothing is timed
   uint32_t clock = kNoIndex;  // ranks with the same number share a clock
   Arrivals arrivals = Arrivals::kNone;
-  int64_t late_by_ns = 0;  // starts and ends may be late by at most this, and are never early
+  int64_t late_by_ns = 0;  // at least 95 % of starts and ends are late by at most this, and none is early
   // Median of the end times. Only a damaged or hostile record contains a time that is days away from it.
   int64_t middle_ns = 0;
   bool Shows(int64_t ns) const { return ns > 0 && ns > middle_ns - kReach && ns < middle_ns + kReach; }

@@ -453,9 +453,9 @@ void WaitGraph::HoldByFaultyGpus() {
   for (uint32_t q = 0; q < queues.size(); ++q) HoldByFaultyGpus(q);
 }
 
-// Without complete records, the peer's counterpart of the operation is only an assumption. If the peer waits for
-// another rank there, it would have finished its part with this rank, so the true counterpart comes later. In that
-// case, returns the node of the peer's queue.
+// A framework's records may not show which of the peer's calls matches `op`, so OtherSide only guesses. If the queue of
+// the guessed call waits for a third rank, the match comes later: with both ranks in the matching call, their transfer
+// would be done. In that case, `op` waits for that queue. Returns its node, otherwise kNoIndex.
 uint32_t WaitGraph::WaitsInOlder(int32_t rank_index, const Op& op, const Member& peer) const {
   bool counted = false;
   const Op* theirs = model_.OtherSide(rank_index, op, peer, &counted);

@@ -69,11 +69,11 @@ std::vector<Change> ChangesFor(const Finding& finding) {
   }
   switch (finding.kind()) {
     case RANK_NOT_ARRIVED:
+    case RANK_NO_DATA:
     case RANK_DEAD:
     case HOST_STALL:
     case GROUP_LEFT_OPEN:
     case INIT_INCOMPLETE: return {Proof::CONTINUE, Proof::BOTH_CONTINUE};
-    case RANK_NO_DATA: return {Proof::UNSEEN_CALLS};
     case GPU_STALL:
     case ASYNC_ERROR: return {Proof::GPU_CONTINUES, Proof::BOTH_CONTINUE};
     case RANK_AHEAD: return {Proof::REMOVE_CALLS};
@@ -108,7 +108,6 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Var
       remedy.place.comm < recorded.job_comms.size() ? recorded.job_comms[remedy.place.comm] : kNoIndex;
   const int64_t number = comm == kNoIndex ? 0 : remedy.place.seq - recorded.job.comms[comm].first;
   switch (remedy.change) {
-    case Proof::UNSEEN_CALLS: of.host = Host::kFree; return;
     case Proof::CONTINUE:
       of.host = Host::kFree;
       for (Call& call : of.calls) call.blocked &= !call.by_host;
@@ -191,29 +190,6 @@ bool OrdersDiffer(const Program& a, const Program& b) {
 bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b) {
   if (ring::IsPointToPoint(a.kind) || ring::IsPointToPoint(b.kind)) return ExchangeFits(a, b);
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED;
-}
-
-Siblings::Siblings(const Model& model) : model_(model) {
-  for (uint32_t c = 0; c < model.comms.size(); ++c) of_class_[model.comms[c].klass].push_back(c);
-}
-
-bool Siblings::Differ(uint32_t comm, int32_t member, const Op& op, size_t* work) const {
-  constexpr size_t kFew = 3, kEnough = 64;
-  size_t all = 0, unlike = 0;
-  for (const uint32_t c : of_class_.at(model_.comms[comm].klass)) {
-    const std::vector<Member>& members = model_.comms[c].members;
-    ++*work;
-    if (c == comm || static_cast<size_t>(member) >= members.size() || all == kEnough) continue;
-    const Member& m = members[static_cast<size_t>(member)];
-    const Op* theirs = ring::IsPointToPoint(op.kind) ? model_.FindPointToPoint(m, op.kind, op.root_or_peer, op.seq)
-                                                     : model_.FindCollective(m, op.seq);
-    // A framework's sends are found without their number. Ranks that make a different call there run a different
-    // program.
-    if (theirs == nullptr || theirs->seq != op.seq || theirs->kind != op.kind) continue;
-    ++all;
-    unlike += !CallsAgree(model_.bundle, op, *theirs);
-  }
-  return all >= kFew && 2 * unlike > all;
 }
 
 }  // namespace lockstep::replay

@@ -1,10 +1,8 @@
 // Changes to one rank's program that correct a fault.
 #pragma once
 
-#include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "analyzer/engine/replay/recorded.h"
 #include "proto/verdict.pb.h"
 
@@ -37,18 +35,5 @@ void Apply(const Remedy& remedy, uint32_t program, const Recorded& recorded, Var
 bool OrdersDiffer(const Program& a, const Program& b);
 
 bool CallsAgree(const Bundle& bundle, const Op& a, const Op& b);
-
-// Compares a call with those that corresponding members of communicators of the class made.
-class Siblings {
- public:
-  explicit Siblings(const Model& model);
-  // Returns whether there are at least three such calls, and most of them differ from `op`. Adds the number of
-  // communicators examined to `work`.
-  bool Differ(uint32_t comm, int32_t member, const Op& op, size_t* work) const;
-
- private:
-  const Model& model_;
-  absl::flat_hash_map<std::string, std::vector<uint32_t>> of_class_;  // communicators
-};
 
 }  // namespace lockstep::replay

@@ -147,20 +147,12 @@ class Trial {
     Recorded recorded = ReadCounted(order, from);
     if (recorded.too_large) return Keep(1, Proof::NOT_PROVED, Proof::TOO_MANY_CALLS);
     const std::vector<uint32_t> suspects = ProgramsOf(recorded, answer_.suspects);
-    // The suspects left no data, so their calls are inferred from what their peers still wait for.
-    const bool by_absence = remedy.change == Proof::UNSEEN_CALLS;
     Ranks unseen, blind;
     absl::flat_hash_set<int32_t> without(answer_.suspects.begin(), answer_.suspects.end());
     for (const uint32_t p : suspects) {
-      const int32_t rank = recorded.ranks[p];
-      if (p < recorded.seen) {
-        if (recorded.blind[p]) blind.push_back(rank);
-      } else if (by_absence) {
-        recorded.job.programs[p].host = Host::kHalted;
-      } else {
-        continue;
-      }
-      without.erase(rank);
+      if (p >= recorded.seen) continue;
+      if (recorded.blind[p]) blind.push_back(recorded.ranks[p]);
+      without.erase(recorded.ranks[p]);
     }
     std::copy_if(answer_.suspects.begin(), answer_.suspects.end(), std::back_inserter(unseen),
                  [&](int32_t rank) { return without.contains(rank); });
@@ -220,16 +212,6 @@ class Trial {
     const std::vector<uint32_t> candidates = Candidates(recorded, base, suspects);
     if (candidates.empty()) return Keep(5, Proof::NOT_PROVED, Proof::NO_OTHER_RANK, {}, &next);
     Ranks rivals, excluded;
-    // A different rank without data may equally have kept its peers waiting.
-    for (auto p = static_cast<uint32_t>(recorded.seen); by_absence && p < recorded.ranks.size(); ++p) {
-      if (LimitReached()) break;
-      if (std::binary_search(suspects.begin(), suspects.end(), p)) continue;
-      next.set_candidates(next.candidates() + 1);
-      Variant tried = Corrected(remedy, suspects, kNoIndex, recorded);
-      tried.Change(p).host = Host::kHalted;
-      if (!Completes(tried)) rivals.push_back(recorded.ranks[p]);
-    }
-    if (by_absence) AddUnlike(recorded, suspects, &rivals);
     std::vector<std::pair<int32_t, int32_t>> unlike;
     for (const Meeting& m : base.meetings) {
       if (!m.agree && m.unlike.first >= 0) unlike.push_back(m.unlike);
@@ -252,33 +234,11 @@ class Trial {
     std::sort(excluded.begin(), excluded.end());
     next.mutable_rivals()->Assign(rivals.begin(), rivals.end());
     next.mutable_excluded()->Assign(excluded.begin(), excluded.end());
-    if (rivals.empty() || nearness_ < 5) answer_.assumed = Assumed(recorded, order, given, by_absence);
+    if (rivals.empty() || nearness_ < 5) answer_.assumed = Assumed(recorded, order, given);
     if (!rivals.empty()) return Keep(5, Proof::NOT_PROVED, Proof::OTHERS_HELP, {}, &next);
     answer_.proof = std::move(next);
     answer_.proof.set_result(Proof::PROVED);
     return true;
-  }
-
-  // Adds ranks that may have kept a suspect without data waiting. Such a rank made a call in which only it and a
-  // suspect take part. Most ranks at its place in similar communicators passed different arguments.
-  void AddUnlike(const Recorded& recorded, const std::vector<uint32_t>& suspects, Ranks* rivals) const {
-    const Siblings siblings(view_.model);
-    const auto suspect = [&](int32_t program) {
-      return program >= 0 && std::binary_search(suspects.begin(), suspects.end(), static_cast<uint32_t>(program));
-    };
-    for (uint32_t p = 0; p < recorded.seen && !LimitReached(); ++p) {
-      for (const Call& call : recorded.job.programs[p].calls) {
-        const Job::Comm& comm = recorded.job.comms[call.comm];
-        if (call.op == nullptr || call.member < 0 || comm.bundle_comm == kNoIndex) continue;
-        const bool alone = call.peer >= 0
-                               ? static_cast<size_t>(call.peer) < comm.members.size() &&
-                                     suspect(comm.members[static_cast<size_t>(call.peer)])
-                               : comm.known == 2 && std::any_of(comm.members.begin(), comm.members.end(), suspect);
-        if (!alone || !siblings.Differ(comm.bundle_comm, call.member, *call.op, &parts_)) continue;
-        rivals->push_back(recorded.ranks[p]);
-        break;
-      }
-    }
   }
 
   // Returns the job with each of these programs corrected, except `except`.
@@ -336,7 +296,7 @@ class Trial {
     for (size_t p = 0; p < recorded.seen; ++p) {
       const Rank& rank = view_.model.bundle.ranks[p];
       const bool untold = rank.ends_untold || std::any_of(rank.memberships.begin(), rank.memberships.end(),
-                                                          [](const Membership& ms) { return ms.not_loaded > 0; });
+                                                          [](const Membership& ms) { return ms.unrecorded > 0; });
       if (untold && base.owes[p] && recorded.job.programs[p].host == Host::kHalted &&
           view_.model.ranks[p].host == HostState::kUnknown)
         idle.push_back(rank.rank);
@@ -405,8 +365,7 @@ class Trial {
     }
   }
 
-  std::vector<std::string> Assumed(const Recorded& recorded, Order order, const std::vector<Given>& given,
-                                   bool by_absence) const {
+  std::vector<std::string> Assumed(const Recorded& recorded, Order order, const std::vector<Given>& given) const {
     std::vector<std::string> assumed;
     assumed.push_back("a rank that waits makes the calls that its peers wait for, once its own have completed");
     if (order == Order::kByCommunicator)
@@ -428,11 +387,6 @@ class Trial {
     for (uint32_t p = static_cast<uint32_t>(recorded.seen); p < recorded.ranks.size(); ++p) {
       if (!suspects.contains(recorded.ranks[p])) unseen.push_back(recorded.ranks[p]);
     }
-    if (by_absence)
-      assumed.push_back(absl::StrCat(Named(answer_.suspects),
-                                     answer_.suspects.size() == 1
-                                         ? " left no data; its calls had the same arguments as its peers' calls"
-                                         : " left no data; their calls had the same arguments as their peers' calls"));
     if (unseen.empty()) return assumed;
     std::sort(unseen.begin(), unseen.end());
     assumed.push_back(absl::StrCat(Named(unseen), " left no data, but made every call that ",

@@ -312,52 +312,13 @@ TEST(JudgeTest, AHealthyJobIsNotJudged) {
   EXPECT_EQ(answer.proof.text(), "not judged by replay: the verdict names no rank");
 }
 
-TEST(JudgeTest, ARankWithoutDataMakesTheCallsThatItsPeersWaitFor) {
-  const Bundle whole = WithFault(HostFault::kStall).Run();
-  Bundle bundle = whole;
+// A rank without data may have made every call, and another may be at fault.
+TEST(JudgeTest, ARankWithoutDataIsNotJudged) {
+  Bundle bundle = WithFault(HostFault::kStall).Run();
   std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank == 5; });
-  ExpectProved(bundle, RANK_NO_DATA, {5});
-  EXPECT_EQ(Ask(bundle).proof.correction(), Proof::UNSEEN_CALLS);
-  // Two ranks left no data, and either may be the cause.
-  std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank == 4; });
-  const Answer answer = Ask(bundle, {.suspects = {5}});
-  EXPECT_EQ(answer.proof.why(), Proof::OTHERS_HELP) << answer.proof.text();
-  EXPECT_THAT(answer.proof.rivals(), ::testing::ElementsAre(4));
-}
-
-// Four pairs exchange. Rank 1 left no data. It stopped, or rank 0 sent more than the other pairs do.
-TEST(JudgeTest, ARankThatPassedOddArgumentsToARankWithoutDataIsARival) {
-  for (const int64_t sent : {64, 96}) {
-    testing::Job job(1, 1, 8, 0);
-    job.comms = {JobComm{"world", {0, 1, 2, 3, 4, 5, 6, 7}}};
-    job.ranks.assign(8, JobRank());
-    for (int32_t rank = 0; rank < 8; ++rank) {
-      const int pair = rank / 2;
-      if (rank % 2 == 0) job.comms.push_back(JobComm{absl::StrCat("ep_", pair), {rank, rank + 1}});
-      testing::Call exchange, all;
-      exchange.comm = pair + 1;
-      exchange.kind = rank % 2 == 0 ? CallKind::kSend : CallKind::kRecv;
-      exchange.root_or_peer = 1 - rank % 2;
-      exchange.count = rank == 0 ? sent : 64;
-      all.comm = 0;
-      all.kind = CallKind::kAllReduce;
-      all.count = 64;
-      all.reduction = 0;
-      job.ranks[rank].program = {exchange, {}, all, {}};
-    }
-    job.ranks[1].host_fault_at = 0;
-    job.ranks[1].host_fault = HostFault::kStall;
-    Bundle bundle = job.Run();
-    std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank == 1; });
-    const Answer answer = Ask(bundle);
-    EXPECT_EQ(answer.kind, RANK_NO_DATA);
-    EXPECT_EQ(answer.suspects, std::vector<int32_t>{1});
-    if (sent == 64) {
-      EXPECT_EQ(answer.proof.result(), Proof::PROVED) << answer.proof.text();
-    } else {
-      EXPECT_THAT(answer.proof.rivals(), ::testing::ElementsAre(0)) << answer.proof.text();
-    }
-  }
+  const Answer answer = Ask(bundle);
+  EXPECT_EQ(answer.kind, RANK_NO_DATA);
+  EXPECT_EQ(answer.proof.text(), "not judged by replay: rank 5 left no calls to replay");
 }
 
 // The program of rank 3, without data, is added while another program is read.
@@ -375,15 +336,8 @@ TEST(JudgeTest, APeerOfReceivesMayBeWithoutData) {
   }
   Bundle bundle = job.Run();
   std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank == 3; });
-  const Answer answer = Ask(bundle, {.suspects = {3}});
-  EXPECT_EQ(answer.proof.calls(), 3) << answer.proof.text();
-}
-
-TEST(JudgeTest, ARankWithoutDataIsNotProvedIfAnotherHalts) {
-  Bundle bundle = WithFault(HostFault::kStall).Run();
-  std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank == 4; });
-  const Answer answer = Ask(bundle, {.suspects = {4}});
-  EXPECT_NE(answer.proof.result(), Proof::PROVED) << answer.proof.text();
+  const Answer answer = Ask(bundle, {.suspects = {0}});
+  EXPECT_EQ(answer.proof.why(), Proof::CALLS_DO_NOT_HANG) << answer.proof.text();
 }
 
 TEST(JudgeTest, AssumptionsAboutRanksWithoutDataAreReported) {

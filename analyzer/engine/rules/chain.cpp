@@ -1,4 +1,5 @@
 // Finds the path from a cause to the ranks that wait because of it.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -56,7 +57,16 @@ void AddChain(const Facts& facts, const Cause& cause, Finding* finding) {
   auto rank_of = [&](uint32_t node) {
     return graph.RankOf(node) >= 0 ? bundle.ranks[graph.RankOf(node)].rank : graph.MissingRank(node);
   };
-  std::set<uint32_t> seen(cause.nodes.begin(), cause.nodes.end());
+  // A cause may name only some ranks of a cycle. The rest of the cycle waits for them.
+  const auto other = [&](uint32_t node) {
+    const int32_t r = graph.RankOf(node);
+    return r >= 0 && !cause.ranks.empty() && !std::ranges::binary_search(cause.ranks, r) && !graph.edges[node].empty();
+  };
+  const bool some = std::ranges::any_of(cause.nodes, other);
+  std::set<uint32_t> seen;
+  for (const uint32_t node : cause.nodes) {
+    if (!other(node) && !(some && graph.Kind(node) == WaitGraph::NodeKind::kCollective)) seen.insert(node);
+  }
   for (int32_t r : cause.ranks) {
     for (const uint32_t node : graph.NodesOf(r)) seen.insert(node);
   }

@@ -82,6 +82,7 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
     } else {
       issued.Names(ArgumentsText(bundle, *theirs), ArgumentsText(bundle, *d.own))
           .Flag(d.own->call_site != theirs->call_site && d.own->call_site != kNoIndex && theirs->call_site != kNoIndex);
+      if (facts.model.CommOf(bundle.ranks[d.rank], *d.own) != c.comm) issued.Other(CallOf(bundle, d.rank, *d.own));
     }
   } else if (d.type == Divergence::Type::kExtra) {
     c.Is(RANK_AHEAD, REASON_EXTRA, c.grade).Call(NumberedCall(bundle, *d.own, d.own->seq, c.comm));
@@ -189,6 +190,8 @@ std::vector<Cause> FromHashes(const Facts& facts) {
         cause.ranks.insert(cause.ranks.end(), classes[i].begin(), classes[i].end());
       }
       std::ranges::sort(cause.ranks);
+      for (const int32_t r : facts.graph != nullptr ? cause.ranks : std::vector<int32_t>())
+        Append(facts.graph->NodesOf(r), &cause.nodes);
       cause.Name(CommText(facts.bundle, c)).Number(last_equal);
       cause.detail.set_other_number(seq);
       causes.push_back(std::move(cause));

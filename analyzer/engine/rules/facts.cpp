@@ -90,6 +90,8 @@ void AddWaiterEvidence(const Facts& facts, uint32_t node, Cause* cause) {
 void AddHostEvidence(const Facts& facts, int32_t rank_index, Cause* cause) {
   const Rank& rank = facts.bundle.ranks[rank_index];
   const Process& p = rank.process;
+  if (!p.exception.empty() && !HasEnded(p))
+    cause->Add(Evidence::RAISED, {rank_index}).Naming(facts.bundle).Name(p.exception);
   const bool sampled_cpu = p.cpu_ns_between_samples >= 0 && p.sample_gap_ns > 0;
   const bool sleeps = !p.wchan.empty() && p.wchan != "0";
   if (!p.state.empty() || sleeps || sampled_cpu || p.io_bytes_between_samples > 0) {

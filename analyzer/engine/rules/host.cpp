@@ -25,7 +25,7 @@ bool LastCallIsUnseen(const Bundle& bundle, const Rank& rank) {
 // process created a group without any entry (for example, to send and receive).
 bool MayCallUnrecorded(const Bundle& bundle, const Rank& rank) {
   const auto any = [&rank](auto&& test) { return std::ranges::any_of(rank.memberships, test); };
-  return any([](const Membership& ms) { return ms.not_loaded > 0; }) ||
+  return any([](const Membership& ms) { return ms.unrecorded > 0; }) ||
          (rank.newest_group_size > 0 &&
           !any([&](const Membership& ms) { return bundle.comms[ms.comm].size == rank.newest_group_size; }));
 }

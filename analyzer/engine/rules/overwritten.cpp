@@ -12,11 +12,11 @@
 namespace lockstep {
 
 // Finds ranks whose counters differ from those of their role. Names no rank if there are none, or too many.
-static Cause FromCounts(const Facts& facts) {
+static Cause FromCounts(const Facts& facts, size_t recent) {
   constexpr size_t kMost = 2;
   Cause c = CauseOf(SILENT_DESYNC, REASON_COUNTED_PROGRAM, GRADE_FAIR);
   c.AddRival(Rival::OTHER_GONE);
-  c.ranks = FindOtherPrograms(facts.model);
+  c.ranks = FindOtherPrograms(facts.model, recent);
   if (c.ranks.size() > kMost) c.ranks.clear();
   c.Add(Evidence::COUNTS_BEFORE, c.ranks);
   if (std::ranges::any_of(c.ranks, [&](int32_t r) { return facts.bundle.ranks[r].damaged; })) {
@@ -40,7 +40,7 @@ void NarrowByCounts(const Facts& facts, std::vector<Cause>* circle) {
     Append(circle_ranks, &among);
     SortUnique(&among);
   }
-  const Cause odd = FromCounts(facts);
+  const Cause odd = FromCounts(facts, 1);
   // If the counts of all of them are unusual, the counts do not show which rank closed the cycle.
   if (odd.ranks.empty() || odd.ranks == c.ranks || odd.ranks == among || !std::ranges::includes(among, odd.ranks))
     return;
@@ -77,7 +77,8 @@ std::vector<Cause> FromOverwritten(const Facts& facts) {
   }
   // The counters may show the cause even if the records do not.
   if (!all.ranks.empty()) {
-    Cause odd = FromCounts(facts);
+    constexpr size_t kRecent = 16;
+    Cause odd = FromCounts(facts, kRecent);
     if (!odd.ranks.empty()) {
       for (size_t i = 0; i < all.nodes.size(); ++i) {
         if (std::ranges::binary_search(odd.ranks, facts.graph->RankOf(all.nodes[i]))) odd.nodes.push_back(all.nodes[i]);

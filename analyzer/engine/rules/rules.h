@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "analyzer/engine/rules/facts.h"
@@ -32,6 +33,9 @@ std::vector<Cause> FromRendezvous(const Facts& facts, int64_t late_after_ns);
 // For a job of which only processes are known. Returns the few ranks that have ended, are stopped, or whose stacks are
 // at a different place in the program. If all ranks wait, returns the ranks without data.
 std::vector<Cause> FromStacks(const Facts& facts);
+// Returns where the rank is, from its Python stack: "in barrier, called from save_checkpoint() at trainer.py:140" or
+// "in load() at data.py:12". Empty without such a stack.
+std::string InnermostOf(const Rank& rank);
 // For a job whose calls show nothing certain. Returns the few ranks that are in no call, and whose stacks show them
 // elsewhere, while all others are in a call.
 std::vector<Cause> FromStacksBesideCalls(const Facts& facts);

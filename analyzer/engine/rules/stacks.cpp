@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/process_place.h"
@@ -70,18 +71,21 @@ bool PartInsideCall(const Rank& rank, size_t depth) {
   return CodeFrame(frames) + static_cast<int>(depth) > frames.size();
 }
 
+// Returns the function of torch.distributed that the rank is in, if it is a collective; otherwise empty.
+std::string CollectiveOf(const Rank& rank) {
+  constexpr std::string_view kCollectives[] = {"all_",      "reduce", "_all_gather", "_reduce_scatter",
+                                               "broadcast", "gather", "scatter",     "barrier"};
+  const Frame frame = ParseFrame(WithoutOffset(rank.process.python_stack[0]));
+  const bool collective =
+      absl::StrContains(frame.file(), "distributed") && std::ranges::any_of(kCollectives, [&](std::string_view begin) {
+        return std::string_view(frame.function()).starts_with(begin);
+      });
+  return collective ? frame.function() : "";
+}
+
 std::string CodePlaceOf(const Process& process) {
   const std::string place = CodePlace(ParseFrames(process.stack.empty() ? process.python_stack : process.stack));
   return place.empty() ? "not waiting for a peer" : absl::StrCat("in ", PlaceText(place));
-}
-
-// Returns text like "in barrier, called from save_checkpoint() at trainer.py:140" or "in load() at data.py:12".
-std::string InnermostOf(const Rank& rank) {
-  const auto frames = ParseFrames(rank.process.python_stack);
-  const std::string place = CodePlace(frames), innermost(WithoutOffset(rank.process.python_stack[0]));
-  if (place == innermost) return absl::StrCat("in ", PlaceText(place));
-  return absl::StrCat("in ", Function(innermost),
-                      place.empty() ? "" : absl::StrCat(", called from ", PlaceText(place)));
 }
 
 // Fills `c` with the ranks that delay the job and the ranks that wait for them.
@@ -171,7 +175,7 @@ class ByStacks {
   std::vector<Cause> FromParting() const {
     const Parting parting = WhereTheyPart(bundle_, stacks_);
     if (Any(&ProcessPlace::moved, parting.most)) return {};
-    if (AreHalves(parting)) return FromHalves(parting);
+    if (AreHalves(parting)) return FromHalves();
     // Among three ranks, one may be the odd one; among more, at most a quarter may be.
     if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
     const auto elsewhere = [&](int32_t r) { return places_[r].where == Whereabouts::kElsewhere; };
@@ -179,8 +183,13 @@ class ByStacks {
       // No rank of the majority waits, so none waits for the few.
       if (std::ranges::all_of(parting.most, elsewhere)) return {};
       // All ranks made the same call and are in different parts of it. The call may treat one rank differently from the
-      // others.
-      if (!AnyOf(parting.few, [&](int32_t r) { return !PartInsideCall(bundle_.ranks[r], parting.depth); })) return {};
+      // others, unless they are in different collectives.
+      const std::string usual = CollectiveOf(bundle_.ranks[parting.most[0]]);
+      if (std::ranges::all_of(parting.few, [&](int32_t r) {
+            const std::string own = CollectiveOf(bundle_.ranks[r]);
+            return PartInsideCall(bundle_.ranks[r], parting.depth) && (own.empty() || usual.empty() || own == usual);
+          }))
+        return {};
     }
     const Rank &odd = bundle_.ranks[parting.few[0]], &usual = bundle_.ranks[parting.most[0]];
     const std::string call = Function(usual.process.python_stack[0]);
@@ -196,7 +205,11 @@ class ByStacks {
     const std::string innermost = InnermostOf(usual);
     const bool alike = !AnyOf(parting.most, [&](int32_t r) { return InnermostOf(bundle_.ranks[r]) != innermost; });
     const bool show = alike && InnermostOf(odd) != innermost;
-    c.Name(show ? InnermostOf(odd) : CodeAt(odd, parting.depth));
+    const auto place_of = [&](int32_t r) {
+      return show ? InnermostOf(bundle_.ranks[r]) : CodeAt(bundle_.ranks[r], parting.depth);
+    };
+    const std::string place = place_of(parting.few[0]);
+    c.Name(AnyOf(parting.few, [&](int32_t r) { return place_of(r) != place; }) ? "at different places" : place);
     c.Add(Evidence::STACKS_AT, parting.most)
         .Count(parting.most.size())
         .Name(show ? innermost : CodeAt(usual, parting.depth));
@@ -217,13 +230,14 @@ class ByStacks {
     return parting.few.size() == parting.most.size() && parted <= kMost && parted == bundle_.ranks.size() &&
            !Unseen() && !AnyOf(stacks_, [&](int32_t r) { return places_[r].where != Whereabouts::kWaits; });
   }
-  std::vector<Cause> FromHalves(const Parting& parting) const {
+  std::vector<Cause> FromHalves() const {
     Cause c = CauseOf(RANK_NOT_ARRIVED, REASON_ELSEWHERE_BY_STACK, GRADE_OPEN, stacks_);
     c.cause = "code mismatch";
     c.hypothesis = true;
     c.Flag(true);
-    for (const Ranks& half : {parting.few, parting.most})
-      c.Add(Evidence::STACKS_AT, half).Count(half.size()).Name(InnermostOf(bundle_.ranks[half[0]]));
+    std::map<std::string, Ranks> places;
+    for (const int32_t r : stacks_) places[InnermostOf(bundle_.ranks[r])].push_back(r);
+    for (const auto& [place, ranks] : places) c.Add(Evidence::STACKS_AT, ranks).Count(ranks.size()).Name(place);
     return {std::move(c)};
   }
 
@@ -235,6 +249,15 @@ class ByStacks {
 };
 
 }  // namespace
+
+std::string InnermostOf(const Rank& rank) {
+  const auto frames = ParseFrames(rank.process.python_stack);
+  if (frames.empty()) return "";
+  const std::string place = CodePlace(frames), innermost(WithoutOffset(rank.process.python_stack[0]));
+  if (place == innermost) return absl::StrCat("in ", PlaceText(place));
+  return absl::StrCat("in ", Function(innermost),
+                      place.empty() ? "" : absl::StrCat(", called from ", PlaceText(place)));
+}
 
 std::vector<Cause> FromStacksBesideCalls(const Facts& facts) {
   Ranks few, waiting;

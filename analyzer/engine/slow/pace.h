@@ -35,8 +35,8 @@ inline int64_t Usual(std::vector<int64_t> values) { return Quantile(&values, 0.5
 
 struct RankPace {
   uint32_t role = kNoIndex;  // kNoIndex if nothing was measured
-  // Own time in each complete step that at least half of the role's ranks recorded, newest first. Empty if there are
-  // too few.
+  // Own time in each complete step that at least half of the role's ranks with steps recorded, newest first. Empty if
+  // there are too few.
   std::vector<int64_t> own_ns;
   std::vector<uint32_t> first_op;  // first operation of each of these steps, as an index into Rank::ops
   // Numbers of these steps, descending. A step of the job has the same number on all ranks of a role.

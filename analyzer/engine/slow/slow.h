@@ -32,8 +32,8 @@ class Slowness {
 
   // Returns stragglers and slow links, the most expensive first. Kinds: STRAGGLER, SLOW_HOST, SLOW_LINK.
   std::vector<Cause> Find();
-  // Fills Verdict::arrivals, bandwidths, speeds and not_measured. If no rank is to blame, also rules out a persistent
-  // straggler, with the cost of all delays.
+  // Fills Verdict::arrivals, bandwidths, speeds and unmeasured. If different ranks are late in turns and none is to
+  // blame, also rules out a persistent straggler, with the cost of all delays.
   void Fill(Verdict* verdict) const;
 
   // Returns the accuracy of a rank's times in ns, estimated from other ranks' times of the same moments.
@@ -64,7 +64,7 @@ class Slowness {
   void AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const;
   void FindLongPlaces(std::vector<Straggler>* found) const;
   bool FewSteps(uint32_t rank) const;
-  // Returns whether a rank is judged by its habit, because too few of its steps were measured.
+  // Returns whether a rank is judged by its habit, because only the durations of a few steps are known.
   bool ByHabit(uint32_t rank) const;
   void FindLateByHabit(std::vector<Straggler>* found) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
@@ -77,7 +77,7 @@ class Slowness {
   const Timing& timing_;
   const Clocks& clocks_;
   Paces paces_;
-  std::vector<Habit> habits_;  // for each rank; empty if enough steps of every rank were measured
+  std::vector<Habit> habits_;  // for each rank; empty if FewSteps is false for all of them
   std::vector<int64_t> noise_ns_;
   std::vector<LateArrivals> lateness_;
   std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // for each rank: communicator and time

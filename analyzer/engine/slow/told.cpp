@@ -1,4 +1,5 @@
-// Decides how stragglers are reported: one by one, or together if they share a host or group.
+// Builds the cause of a group of stragglers, and groups stragglers without a known host by communicator.
+// Slowness::Find groups the others.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -6,6 +6,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/util/time_units.h"
+#include "proto/process.pb.h"
 
 namespace lockstep {
 namespace {
@@ -95,6 +96,32 @@ TEST(RanksRead, ARankMayBeKnownOnlyByItsEnd) {
   const Verdict verdict = Analyze(bundle);
   EXPECT_EQ(verdict.ranks_read(), 4);
   EXPECT_EQ(verdict.ranks_only_ended(), 1);
+  ProcessEvidence log;  // the host's kernel log, read after the end
+  log.set_taken_ns(1);
+  rank.process.evidence = std::make_shared<ProcessEvidence>(log);
+  EXPECT_EQ(Analyze(bundle).ranks_only_ended(), 1);
+}
+
+TEST(RanksRead, EndsAloneShowACrashButNotAHealthyJob) {
+  Bundle bundle;
+  for (int32_t r = 0; r < 4; ++r) {
+    Rank& rank = bundle.ranks.emplace_back();
+    rank.rank = r;
+    rank.host = "n1";
+    rank.process.life = Life::kExited;
+    rank.process.ended_mono_ns = 1000 + r;
+  }
+  EXPECT_EQ(Analyze(bundle).verdict(), VERDICT_INCOMPLETE_DATA);
+  EXPECT_EQ(Analyze(Bundle()).verdict(), VERDICT_INCOMPLETE_DATA);
+  bundle.ranks[2].process.life = Life::kKilled;
+  bundle.ranks[2].process.signal = 9;
+  bundle.ranks[3].process.exit_code = 1;
+  bundle.ranks[3].process.consequence = true;
+  const Verdict verdict = Analyze(bundle);
+  EXPECT_EQ(verdict.verdict(), VERDICT_CRASHED);
+  ASSERT_EQ(verdict.findings_size(), 1) << verdict.DebugString();
+  EXPECT_EQ(verdict.findings(0).culprit_ranks(0), 2);
+  EXPECT_EQ(verdict.unmeasured_size() + verdict.not_seen_size(), 0) << verdict.DebugString();
 }
 
 }  // namespace

@@ -308,7 +308,8 @@ TEST(DamagedDumps, AgesComeFromFilesThatHaveThem) {
   }
 }
 
-// The duration comes from ranks whose clock was read completely.
+// How long the job has been stuck is taken from undamaged files. Rank 0's file is damaged, so the age of its operation
+// does not count.
 TEST(DamagedDumps, AFirstOperationIsAsOldAsIntactFilesSay) {
   for (int64_t seconds : {20, 500}) {
     Bundle b;

@@ -395,15 +395,61 @@ TEST(Engine, ARankWithoutDataMayBeInARecentFirstOperation) {
   }
 }
 
-// The job continued, so the record of the operation is overwritten. Counters show that it is the first.
-TEST(Engine, ARankWithoutDataMayBeInAnUnrecordedFirstOperation) {
-  constexpr int64_t kNow = 5'000'000'000'000, kSecond = 1'000'000'000;
+// Four ranks, all members of two communicators, without any data.
+Bundle TwoGroups() {
   Bundle b;
   b.ranks_expected = 4;
   b.comms.resize(2);
   for (Communicator& comm : b.comms) comm.size = 4, comm.members = {0, 1, 2, 3};
   b.comms[0].id = b.comms[0].name = "world";
   b.comms[1].id = b.comms[1].name = "data";
+  return b;
+}
+
+// The records of the unfinished calls are overwritten, so only the hashes show that rank 2 made another call.
+TEST(Engine, HashesShowACallWhoseRecordIsGone) {
+  constexpr int64_t kNow = 5'000'000'000'000, kSecond = 1'000'000'000;
+  Bundle b = TwoGroups();
+  for (int r = 0; r < 4; ++r) {
+    Rank rank;
+    rank.rank = r;
+    rank.source = Source::kDump;
+    rank.captured_ns = kNow;
+    rank.records_lost = 30;
+    rank.gpu_marks = ring::GpuMarks::kFull;
+    rank.memberships.resize(2);
+    for (uint32_t comm = 0; comm < 2; ++comm) {
+      Membership& ms = rank.memberships[comm];
+      ms.comm = comm;
+      ms.member_rank = r;
+      ms.issued = 20;
+      ms.checkpoints = {{16, 7}};
+    }
+    ring::StreamSnapshot& stream = rank.streams.emplace_back();
+    stream.marked = true;
+    stream.issued = 40, stream.started = 31, stream.completed = 30;
+    for (int64_t ticket = 35; ticket <= 40; ++ticket) {
+      Op op;
+      op.membership = static_cast<uint32_t>(ticket % 2);
+      op.kind = CallKind::kAllReduce;
+      op.seq = (ticket + 1) / 2;
+      op.record_id = op.ticket = ticket;
+      op.stream = 0;
+      op.state = OpState::kEnqueued;
+      op.enter_ns = kNow - (80 - ticket) * kSecond;
+      rank.ops.push_back(op);
+    }
+    b.ranks.push_back(rank);
+  }
+  ExpectOne(Analyze(b), COLLECTIVE_STUCK, {0, 1, 2, 3});
+  b.ranks[2].memberships[0].checkpoints = {{16, 8}};
+  ExpectOne(Analyze(b), SILENT_DESYNC, {2});
+}
+
+// The job continued, so the record of the operation is overwritten. Counters show that it is the first.
+TEST(Engine, ARankWithoutDataMayBeInAnUnrecordedFirstOperation) {
+  constexpr int64_t kNow = 5'000'000'000'000, kSecond = 1'000'000'000;
+  Bundle b = TwoGroups();
   for (int r = 0; r < 3; ++r) {
     Rank rank;
     rank.rank = r;

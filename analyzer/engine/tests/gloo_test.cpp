@@ -100,6 +100,23 @@ TEST(Gloo, ARankThatSkippedACallIsNamedBesideALostFile) {
   EXPECT_THAT(finding.culprit_ranks(), ElementsAre(6));
 }
 
+// gloo lists a group only after its first call.
+TEST(Gloo, ARankWhoseDumpHasNoCallNeverMadeTheOthersCall) {
+  Dumps dumps;
+  for (int rank = 0; rank < 4; ++rank) {
+    FrDump d = Empty();
+    d.groups[0].ranks_text = "[0, 1, 2, 3]";
+    if (rank != 2) {
+      d.entries.push_back(Call("gloo:all_reduce", 1, 0, 0, 16));
+      d.entries.back().retired = false;
+    }
+    dumps.push_back(std::move(d));
+  }
+  const Finding finding = First(dumps);
+  EXPECT_EQ(finding.kind(), RANK_NOT_ARRIVED) << finding.DebugString();
+  EXPECT_THAT(finding.culprit_ranks(), ElementsAre(2));
+}
+
 TEST(Gloo, AnIdleRankMayWaitForAnyRankWithoutAFile) {
   // A pipeline: ranks 0 and 1, and ranks 2 and 3, reduce with each other; sends are not recorded. Rank 3 left no dump,
   // and rank 1 waits for it in a receive.
@@ -215,7 +232,8 @@ TEST(Gloo, ALastCallWithoutAnotherMembersDataMayHaveFailed) {
   EXPECT_EQ(finding.grade(), GRADE_WEAK);
 }
 
-// Rank 3's dump is older than the others. The other ranks continued after the calls that it does not contain.
+// Rank 3's dump was written earlier and lacks the last four calls. That does not mean that these calls failed on the
+// other ranks.
 TEST(Gloo, AnOlderDumpDoesNotMakeCallsFail) {
   Dumps dumps = TwoDimensions();
   dumps[3]->entries.resize(dumps[3]->entries.size() - 4);

@@ -67,6 +67,18 @@ TEST(Processes, TheOnlyRankThatDoesNotWaitIsNamed) {
   EXPECT_EQ(verdict.findings(0).victim_count(), 7);
 }
 
+TEST(Processes, AnExceptionOfAProcessThatRunsOnIsEvidence) {
+  Bundle bundle = Waiting(4);
+  bundle.ranks[1].process = At(kInLoader);
+  bundle.ranks[1].process.exception = "ValueError: x";
+  const Verdict verdict = Analyze(bundle, {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  std::string evidence;
+  for (const Evidence& item : verdict.findings(0).evidence()) evidence += item.text() + "\n";
+  EXPECT_THAT(evidence, HasSubstr("rank 1's output contains an uncaught exception, though its process has not ended: "
+                                  "ValueError: x"));
+}
+
 // A few seconds do not show whether the rank will continue. A stopped process will not.
 TEST(Processes, ARankThatWasWatchedForSecondsIsAHypothesis) {
   Bundle bundle = Waiting(8);
@@ -115,6 +127,23 @@ TEST(Processes, PartsOfOneLibraryCallNameNobody) {
   server.insert(server.begin(), "_create_c10d_store (torch/distributed/rendezvous.py:215)");
   client.insert(client.begin(), "_create_gloo_process_group (torch/distributed/distributed_c10d.py:757)");
   EXPECT_EQ(Analyze(Printed({server, client, client}), {}).findings_size(), 0);
+}
+
+// All ranks are in one call of the program (a backward pass), but one is in another collective inside it.
+TEST(Processes, AnotherCollectiveInsideOneLibraryCallIsNamed) {
+  const std::vector<std::string> call = {"backward (torch/_tensor.py:630)", "<module> (train.py:28)"};
+  std::vector<std::string> gather = call, scatter = call;
+  gather.insert(gather.begin(), "all_gather_single (torch/distributed/distributed_c10d.py:4010)");
+  scatter.insert(scatter.begin(), "reduce_scatter_single (torch/distributed/distributed_c10d.py:4390)");
+  const Verdict verdict = Analyze(Printed({gather, scatter, gather, gather}), {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(1));
+  // If two halves are at different places, each place is shown with its ranks.
+  const Verdict halves = Analyze(Printed({gather, scatter, gather, scatter}), {});
+  ASSERT_EQ(halves.findings_size(), 1);
+  std::string evidence;
+  for (const Evidence& item : halves.findings(0).evidence()) evidence += item.text() + "\n";
+  EXPECT_THAT(evidence, HasSubstr("ranks 0, 2 are in all_gather_single"));
 }
 
 // Only rank 0 has a dump. The stacks of the others show that they wait, but not in which call.

@@ -79,9 +79,17 @@ void ReopenFailed(Bundle* bundle) {
 
 }  // namespace
 
-void AddRanks(std::vector<FileData> files, Bundle* bundle, std::vector<Problem>* problems) {
+void AddRanks(std::vector<FileData> files, const ReadAgain& read_again, Bundle* bundle,
+              std::vector<Problem>* problems) {
   std::vector<std::vector<uint32_t>> memberships;
   MergeGroups(&files, bundle, &memberships);
+  if (const auto differing = DifferingCalls(files, memberships); !differing.empty()) read_again(differing, &files);
+  for (size_t f = 0; f < files.size(); ++f) {
+    for (size_t group = 0; group < files[f].used.size(); ++group) {
+      if (const uint32_t at = memberships[f][group]; at != kNoIndex)
+        files[f].rank.memberships[at].not_loaded += files[f].used[group].older.left_out;
+    }
+  }
   absl::flat_hash_map<std::string, uint32_t> known_strings, known_shapes;
   std::vector<std::vector<uint32_t>> strings, shapes;
   for (FileData& file : files) {

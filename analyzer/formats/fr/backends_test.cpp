@@ -117,7 +117,7 @@ FrDump GlooWithSends(std::vector<int64_t> op_ids) {
 }
 
 TEST(FrBackends, CallsWithoutAnEntryAreCounted) {
-  const auto unrecorded = [](const FrDump& dump) { return LoadDumps({dump}).ranks[0].memberships[0].not_loaded; };
+  const auto unrecorded = [](const FrDump& dump) { return LoadDumps({dump}).ranks[0].memberships[0].unrecorded; };
   EXPECT_EQ(unrecorded(GlooWithSends({7, 14, 20})), 11);
   EXPECT_EQ(unrecorded(GlooWithSends({1, 2, 3})), 0);
   EXPECT_EQ(unrecorded(GlooWithSends({-1, -1, -1})), 0) << "old dumps have no op_id";

@@ -61,6 +61,7 @@ class DumpReader {
     entries_.ReadEntries(entries);
     // JSON omits an empty list. A pickle that was requested without collectives has no such list.
     const bool included = Document::IsSequence(entries) || (json && entries.type == Type::kMissing);
+    file_.lists_calls = included;
     if (!included) {
       file_.rank.damaged = true;
       if (error.text.empty())
@@ -69,6 +70,7 @@ class DumpReader {
     }
     NumberByGroup(entries_.mutable_raw(), &file_);
     DecideStates(entries_.raw(), included, &file_);
+    if (!file_.rank.ops.empty()) file_.oldest_ns = file_.rank.ops.front().enter_ns;
     if (!error.text.empty()) {
       Report(error.offset,
              absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(), " entries before that are used"),

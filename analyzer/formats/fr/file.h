@@ -41,6 +41,17 @@ struct Progress {
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
 };
 
+// A group's operations that were left out, and hashes of the collectives among them (older.h).
+struct OlderCalls {
+  struct Block {
+    int64_t number = 0;
+    uint64_t hash = 0;
+    uint64_t balance = 0;  // elements that this rank sends minus elements that it receives, in all-to-alls
+  };
+  std::vector<Block> blocks;  // ascending by number
+  int64_t left_out = 0;
+};
+
 // A group that entries refer to. Op::membership is an index into FileData::used until the files are merged.
 struct UsedGroup {
   std::string name, desc;
@@ -59,18 +70,22 @@ struct UsedGroup {
   int64_t newest_issued_ns = 0;
   int64_t unrecorded = 0;  // calls that op_id counts but no entry contains
   Progress progress;
+  OlderCalls older;
   ring::CommState state = ring::CommState::kReady;
   ring::CallKind origin = ring::CallKind::kNone;  // the call that creates it, if known
 };
 
 struct FileData {
-  bool usable = false;  // whether the file is a Flight Recorder dump, possibly damaged
+  bool usable = false;       // whether the file is a Flight Recorder dump, possibly damaged
+  bool lists_calls = false;  // the file contains the list of entries, though it may be empty
   Rank rank;
   std::vector<Problem> problems;
   std::vector<GroupClaim> claims;     // sorted by name
   std::vector<GroupStatus> statuses;  // ascending by pg_id
   std::vector<UsedGroup> used;
   std::vector<std::string> strings, shapes;  // the texts that Op's indexes refer to until the files are merged
+  size_t source = 0, place = 0;              // the file's number among those to load, and the dump's number in the file
+  int64_t oldest_ns = 0;                     // time_created_ns of the oldest entry; 0 if there is none
   // The latest time_created_ns. Decides, with `progress_sum`, between several files of one rank.
   int64_t newest_ns = 0;
   int64_t progress_sum = 0;     // sum of last_enqueued_collective

@@ -262,7 +262,8 @@ TEST(FrPacked, AZipArchiveContainsDumpsOfAllRanks) {
   }
 }
 
-// Creates a tar archive like GNU tar: a name of more than 100 bytes is in a separate file before its own.
+// Creates a tar archive as GNU tar does: a name of more than 100 bytes is in an entry of its own, before the file's
+// entry.
 std::string Tar(const std::vector<std::pair<std::string, std::string>>& files) {
   std::string out;
   const auto add = [&](const std::string& name, const std::string& bytes, char type) {

@@ -4,8 +4,12 @@
 
 namespace lockstep {
 
-const FormatReader& FlightRecorderPickleFormat();
-const FormatReader& FlightRecorderJsonFormat();
-const FormatReader& FlightRecorderPackedFormat();
+namespace fr {
+bool IsPickle(std::string_view head);
+bool IsJson(std::string_view head);
+bool IsPacked(std::string_view head);
+}  // namespace fr
+
+void ReadFlightRecorder(const std::vector<std::string>& paths, const ReadControl& control, Records* records);
 
 }  // namespace lockstep

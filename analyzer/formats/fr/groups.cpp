@@ -73,6 +73,7 @@ class Merger {
     CollectClaims();
     LinkUsed();
     LinkUnlisted();
+    LinkSilent();
     LinkStatuses();
     CountAll();
     Build(operation_memberships);
@@ -259,6 +260,30 @@ class Merger {
       groups_[at].inferred = true;
       groups_[at].believed = true;
       for (const auto& [file, u] : uses) LinkUse(file, at, u);
+    }
+  }
+
+  // Returns whether the file shows that its rank has made no call.
+  bool MadeNoCall(const FileData& file) const {
+    return file.lists_calls && file.rank.ops.empty() && file.statuses.empty() && !file.rank.damaged &&
+           !some_only_active_;
+  }
+
+  // gloo lists a group only if the rank has used it. Adds the groups that other files list for ranks without a call.
+  void LinkSilent() {
+    some_only_active_ = std::ranges::any_of(files_, [](const FileData& file) { return file.rank.only_active; });
+    absl::flat_hash_map<int32_t, size_t> silent;  // by rank: index of the file
+    for (size_t f = 0; f < files_.size(); f++) {
+      if (MadeNoCall(files_[f])) silent[files_[f].rank.rank] = f;
+    }
+    for (uint32_t at = 0; at < groups_.size() && !silent.empty(); at++) {
+      if (!groups_[at].believed) continue;
+      for (const int32_t member : groups_[at].members) {
+        const auto found = silent.find(member);
+        if (found == silent.end()) continue;
+        std::vector<Link>& links = links_[found->second];
+        if (std::ranges::none_of(links, [&](const Link& link) { return link.group == at; })) links.push_back({at});
+      }
     }
   }
 
@@ -508,7 +533,7 @@ class Merger {
         const UsedGroup& used = file.used[link.used];
         progress = used.progress;
         member.issued_ns = used.newest_issued_ns;
-        member.not_loaded = used.unrecorded;
+        member.unrecorded = used.unrecorded;
         member.state = used.state;
         member.origin = used.origin;
         (*membership_of_used)[link.used] = static_cast<uint32_t>(file.rank.memberships.size());
@@ -523,6 +548,8 @@ class Merger {
         if (!file.rank.only_active && progress.issued >= group.first_seq) {
           member.lost_records = progress.issued - group.first_seq + 1;
         }
+      } else if (MadeNoCall(file)) {
+        progress = {kNone, kNone, kNone, kNone, kNone, kNone};
       }
       member.issued = progress.issued;
       member.started = progress.started;
@@ -544,6 +571,7 @@ class Merger {
   absl::flat_hash_map<std::string, std::vector<uint32_t>> by_name_;
   std::map<std::pair<std::string, std::string>, std::vector<std::pair<size_t, uint32_t>>> unlisted_;
   std::map<std::string, Counters> by_desc_;
+  bool some_only_active_ = false;  // a dump contains only unfinished operations, so an empty one proves nothing
 };
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "analyzer/formats/fr/file.h"
 #include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/identity.h"
+#include "analyzer/formats/fr/older.h"
 #include "analyzer/formats/fr/packed.h"
 #include "analyzer/formats/fr/taken.h"
 #include "analyzer/util/parallel.h"
@@ -106,7 +107,10 @@ struct Workspace {
   void Spend() { *unpacked_left -= static_cast<int64_t>(unpacked.size()); }
 };
 
-std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
+// Called for each dump of a file. `place` is its number in the file, which contains `dumps` dumps.
+using WithDump = std::function<void(size_t place, size_t dumps, FileData* dump)>;
+
+std::vector<FileData> LoadFile(const std::string& path, const WithDump& finish, Workspace* space) {
   std::string error;
   size_t size = 0;
   int64_t written_ns = 0;
@@ -116,13 +120,16 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     return none;
   }
   std::vector<FileData> dumps;
+  size_t in_archive = 1;
   const auto read = [&](std::string_view bytes, const std::string& name, const absl::Status& damage) {
-    for (FileData& dump : fr::ReadFile(bytes, name, &space->read)) {
+    std::vector<FileData> found = fr::ReadFile(bytes, name, &space->read);
+    for (FileData& dump : found) {
       fr::SetTaken(written_ns, &dump);
       if (!damage.ok()) {
         dump.problems.push_back({name, -1, std::string(damage.message()), -1});
         dump.rank.damaged = true;
       }
+      finish(dumps.size(), std::max(found.size(), in_archive), &dump);
       dumps.push_back(std::move(dump));
     }
   };
@@ -143,6 +150,7 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     dumps.back().problems.push_back({path, -1, std::string(damage.message()), -1});
   };
   const auto read_all = [&](const std::vector<fr::Packed>& files) {
+    in_archive = files.size();
     for (const fr::Packed& file : files) {
       if (no_room(path)) return;
       const absl::Status damage = fr::Unzip(file, space->Room(), &space->unpacked);
@@ -183,7 +191,8 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
 // of damage.
 bool Better(const FileData& a, const FileData& b) {
   auto key = [](const FileData& file) {
-    return std::make_tuple(file.newest_ns, file.progress_sum, file.rank.ops.size(), !file.rank.damaged);
+    return std::make_tuple(file.newest_ns, file.progress_sum, file.rank.ops.size() + file.rank.not_loaded,
+                           !file.rank.damaged);
   };
   return key(a) != key(b) ? key(a) > key(b) : a.rank.path < b.rank.path;
 }
@@ -206,8 +215,7 @@ void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
     set.timed_out |= fr::TimedOut(file);
     set.unfinished |= file.oldest_open_ns > 0;
     set.newest_ns = std::max(set.newest_ns, file.newest_ns);
-    const std::vector<Op>& ops = file.rank.ops;
-    if (!ops.empty()) set.oldest_ns = std::min(set.oldest_ns, ops.front().enter_ns);
+    if (!file.rank.ops.empty()) set.oldest_ns = std::min(set.oldest_ns, file.oldest_ns);
   }
   const auto key = [](const Set& set) { return std::make_tuple(set.timed_out, set.unfinished, set.newest_ns); };
   const auto used = std::max_element(sets.begin(), sets.end(), [&](const auto& one, const auto& other) {
@@ -236,36 +244,108 @@ void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   std::erase_if(*files, [&](const FileData& file) { return others.contains(std::string(Folder(file.rank.path))); });
 }
 
+// Reads the files of one load, in parallel.
+class DumpFiles {
+ public:
+  DumpFiles(std::vector<std::string> names, const LoadLimits& limits, const std::atomic<bool>* cancel)
+      : names_(std::move(names)), limits_(limits), cancel_(cancel), spaces_(WorkerCount(names_.size())) {
+    for (Workspace& space : spaces_) space.unpacked_left = &unpacked_left_;
+    // Large files first, so that no CPU is left to read a large file alone at the end.
+    for (size_t i = 0; i < names_.size(); i++) {
+      struct stat info = {};
+      order_.emplace_back(stat(names_[i].c_str(), &info) == 0 ? -static_cast<int64_t>(info.st_size) : 0, i);
+    }
+    std::sort(order_.begin(), order_.end());
+  }
+
+  // Returns each file's dumps, without most of their older operations if there are many. `read` may be empty.
+  std::vector<std::vector<FileData>> Read(const std::function<void()>& read) {
+    std::vector<std::vector<FileData>> loaded(names_.size());
+    Parallel(names_.size(), [&](size_t turn, size_t thread) {
+      if (Cancelled()) return;
+      const size_t source = order_[turn].second;
+      const auto finish = [&](size_t place, size_t dumps, FileData* dump) {
+        dump->source = source;
+        dump->place = place;
+        fr::LeaveOutOlder(Newest(dumps), {}, dump);
+      };
+      loaded[source] = LoadFile(names_[source], finish, &spaces_[thread]);
+      if (read) read();
+    });
+    return loaded;
+  }
+
+  // Reads the files with `needed` calls once more, and adds these calls.
+  void ReadAgain(const std::vector<std::vector<fr::CallRange>>& needed, std::vector<FileData>* files) {
+    std::map<size_t, std::map<size_t, size_t>> wanted;  // by source and place: index in `files`
+    for (size_t f = 0; f < files->size(); ++f) {
+      if (!needed[f].empty()) wanted[(*files)[f].source][(*files)[f].place] = f;
+    }
+    const std::vector<std::pair<size_t, std::map<size_t, size_t>>> sources(wanted.begin(), wanted.end());
+    Parallel(sources.size(), [&](size_t s, size_t thread) {
+      if (Cancelled()) return;
+      const size_t source = sources[s].first;
+      const std::map<size_t, size_t>& places = sources[s].second;
+      const auto finish = [&](size_t place, size_t dumps, FileData* dump) {
+        const auto at = places.find(place);
+        if (at == places.end()) {
+          *dump = FileData();
+          return;
+        }
+        FileData& file = (*files)[at->second];
+        fr::LeaveOutOlder(Newest(dumps), needed[at->second], dump);
+        if (dump->used.size() != file.used.size()) return;  // the file has changed
+        file.rank.ops = std::move(dump->rank.ops);
+        file.rank.not_loaded = dump->rank.not_loaded;
+        file.strings = std::move(dump->strings);
+        file.shapes = std::move(dump->shapes);
+        for (size_t group = 0; group < file.used.size(); ++group) file.used[group].older = dump->used[group].older;
+      };
+      LoadFile(names_[source], finish, &spaces_[thread]);
+    });
+  }
+
+  bool Cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
+
+ private:
+  // How many operations a dump keeps, if its file contains `dumps` dumps.
+  size_t Newest(size_t dumps) const { return fr::NewestOfEach(limits_.entries, std::max(dumps, names_.size())); }
+
+  const std::vector<std::string> names_;
+  const LoadLimits limits_;
+  const std::atomic<bool>* const cancel_;
+  std::atomic<int64_t> unpacked_left_ = kMostUnpackedBytes;
+  std::vector<Workspace> spaces_;
+  std::vector<std::pair<int64_t, size_t>> order_;
+};
+
+// Reports that older operations were left out.
+void SayWhatWasLeftOut(const Bundle& bundle, bool again, std::vector<Problem>* problems) {
+  uint64_t total = 0, left_out = 0;
+  size_t least = SIZE_MAX;
+  for (const Rank& rank : bundle.ranks) {
+    total += rank.ops.size() + rank.not_loaded;
+    left_out += rank.not_loaded;
+    if (rank.not_loaded > 0) least = std::min(least, rank.ops.size());
+  }
+  if (left_out == 0) return;
+  problems->push_back(
+      {.text = absl::StrCat("of ", total, " recorded operations, about the newest ", least,
+                            " of each rank were loaded; the older collectives were compared by their hashes: ",
+                            again ? "the first that differ were loaded too" : "no differences"),
+       .note = true});
+}
+
 }  // namespace
 
-void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, const std::atomic<bool>* cancel,
-                        const std::function<void()>& read) {
-  auto cancelled = [cancel] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
+void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, const LoadLimits& limits,
+                        const std::atomic<bool>* cancel, const std::function<void()>& read) {
   std::vector<std::string> names = paths;
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  std::vector<std::vector<FileData>> loaded(names.size());
-  {
-    // Large files first, so that no CPU is left to read a large file alone at the end.
-    std::vector<std::pair<int64_t, size_t>> order;
-    for (size_t i = 0; i < names.size(); i++) {
-      struct stat info = {};
-      order.emplace_back(stat(names[i].c_str(), &info) == 0 ? -static_cast<int64_t>(info.st_size) : 0, i);
-    }
-    std::sort(order.begin(), order.end());
-    std::atomic<int64_t> unpacked_left = kMostUnpackedBytes;
-    std::vector<Workspace> spaces;
-    for (size_t i = 0; i < WorkerCount(names.size()); i++) {
-      spaces.push_back({.unpacked_left = &unpacked_left, .buffer = {}, .unpacked = {}, .read = {}});
-    }
-    Parallel(names.size(), [&](size_t place, size_t thread) {
-      if (cancelled()) return;
-      const size_t i = order[place].second;
-      loaded[i] = LoadFile(names[i], &spaces[thread]);
-      if (read) read();
-    });
-  }
-  if (cancelled()) return;
+  DumpFiles reader(std::move(names), limits, cancel);
+  std::vector<std::vector<FileData>> loaded = reader.Read(read);
+  if (reader.Cancelled()) return;
 
   std::vector<Problem> problems;
   auto take_problems = [&](FileData* file) {
@@ -311,7 +391,13 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
 
   fr::DoubtTimesOfCopies(&kept);
   fr::TellByUnnoticedEnds(&kept);
-  fr::AddRanks(std::move(kept), bundle, &problems);
+  bool again = false;
+  const auto read_again = [&](const std::vector<std::vector<fr::CallRange>>& needed, std::vector<FileData>* dumps) {
+    again = true;
+    reader.ReadAgain(needed, dumps);
+  };
+  fr::AddRanks(std::move(kept), read_again, bundle, &problems);
+  SayWhatWasLeftOut(*bundle, again, &problems);
   fr::TellByUnnoticedEnds(bundle);
   std::sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
     return std::tie(a.rank, a.offset, a.text, a.path) < std::tie(b.rank, b.offset, b.text, b.path);

@@ -15,6 +15,7 @@ namespace lockstep::fr {
 namespace {
 
 using fr_test::FrDump;
+using fr_test::Json;
 using fr_test::LoadBytes;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -236,60 +237,48 @@ TEST(FrPickle, SharedDimensionsAreNotWalkedAgain) {
 }
 
 // Replaces every value of a valid dump, one at a time, by values of other types.
-void Replace(fr_test::FrValue* value, const std::function<void()>& check) {
-  using V = fr_test::FrValue;
-  for (size_t i = 0; i < value->items.size(); i++) {
-    V original = value->items[i];
-    V dict = V::Dict();
-    dict.Set("name", V::Int(1)).Set("desc", V::List());
-    V list = V::List();
-    list.Add(V::List().Add(V())).Add(V::Int(-5)).Add(V::Text("text"));
-    for (const V& other : {V(), V::Int(-1), V::Int(INT64_MIN), V::Int(INT64_MAX), V::Text("text"), V::Text(""),
-                           V::Text("[0, 0]"), V::Text("[1"), V::Text("[4294967296]"), V::Bool(true), V::Tuple(),
-                           V{.kind = V::Kind::kDouble, .real = 1e300}, V::List(), list, dict}) {
-      value->items[i] = other;
+void Replace(Json* value, const std::function<void()>& check) {
+  if (!value->is_structured()) return;
+  for (Json& item : *value) {
+    const Json original = item;
+    for (const Json& other : {Json(), Json(-1), Json(INT64_MIN), Json(INT64_MAX), Json("text"), Json(""),
+                              Json("[0, 0]"), Json("[1"), Json("[4294967296]"), Json(true), Json(1e300), Json::array(),
+                              Json::parse(R"([[null], -5, "text"])"), Json::parse(R"({"name": 1, "desc": []})")}) {
+      item = other;
       check();
     }
-    value->items[i] = original;
-    Replace(&value->items[i], check);
+    item = original;
+    Replace(&item, check);
   }
 }
 
 TEST(FrPickle, ValuesOfWrongTypesAreHarmless) {
   FrDump dump = SomeDump(2);
   dump.entries.push_back({.op = "nccl:send 0->1", .is_p2p = true, .p2p_seq = 1});
-  fr_test::FrValue value = fr_test::ToValue(dump);
+  Json value = fr_test::ToValue(dump);
   size_t loaded = 0, tried = 0;
   Replace(&value, [&] {
     tried++;
-    std::string bytes = fr_test::PickleWriter().Write(value);
-    std::string json;
-    fr_test::WriteJson(value, &json);
-    for (const std::string& form : {bytes, json}) loaded += LoadBytes(form).ranks.size();
+    for (const std::string& form : {fr_test::PickleWriter().Write(value), value.dump()})
+      loaded += LoadBytes(form).ranks.size();
   });
   EXPECT_GT(tried, 500u);
   EXPECT_EQ(loaded, 2 * tried);
 }
 
 TEST(FrPickle, MissingKeysAreHarmless) {
-  fr_test::FrValue value = fr_test::ToValue(SomeDump(2));
-  std::vector<std::string> entry_keys = value.Find("entries")->items[0].keys;
-  for (size_t i = 0; i < entry_keys.size(); i++) {
-    fr_test::FrValue cut = value;
-    fr_test::FrValue& entry = cut.Find("entries")->items[0];
-    entry.keys.erase(entry.keys.begin() + static_cast<ptrdiff_t>(i));
-    entry.items.erase(entry.items.begin() + static_cast<ptrdiff_t>(i));
+  const Json value = fr_test::ToValue(SomeDump(2));
+  for (const auto& [key, item] : value["entries"][0].items()) {
+    Json cut = value;
+    cut["entries"][0].erase(key);
     Bundle bundle = LoadBytes(fr_test::PickleWriter().Write(cut));
-    ASSERT_THAT(bundle.ranks, SizeIs(1)) << entry_keys[i];
-    EXPECT_EQ(bundle.ranks[0].ops.size(),
-              entry_keys[i] == "profiling_name" || entry_keys[i] == "collective_seq_id" ? 1u : 2u)
-        << entry_keys[i];
+    ASSERT_THAT(bundle.ranks, SizeIs(1)) << key;
+    EXPECT_EQ(bundle.ranks[0].ops.size(), key == "profiling_name" || key == "collective_seq_id" ? 1u : 2u) << key;
   }
-  for (size_t i = 0; i < value.keys.size(); i++) {
-    fr_test::FrValue cut = value;
-    cut.keys.erase(cut.keys.begin() + static_cast<ptrdiff_t>(i));
-    cut.items.erase(cut.items.begin() + static_cast<ptrdiff_t>(i));
-    EXPECT_THAT(LoadBytes(fr_test::PickleWriter().Write(cut)).ranks, SizeIs(1)) << value.keys[i];
+  for (const auto& [key, item] : value.items()) {
+    Json cut = value;
+    cut.erase(key);
+    EXPECT_THAT(LoadBytes(fr_test::PickleWriter().Write(cut)).ranks, SizeIs(1)) << key;
   }
 }
 

@@ -131,10 +131,10 @@ class Walk {
     const std::string_view name = std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
     FoundFile file{path, Detect(bytes), false, n == 0, named, !named && path.ends_with(".log")};
     // Programs write logs next to dumps, and some logs are not text.
-    if (file.log && (file.detected.format == nullptr || file.detected.format->source() != Source::kText)) return;
-    if (name == "manifest.json" && file.detected.claim != Claim::kYes) {
+    if (file.log && (file.format == nullptr || file.format->source != Source::kText)) return;
+    if (name == "manifest.json" && (file.format == nullptr || !file.format->certain)) {
       file.manifest = true;
-      file.detected = {};
+      file.format = nullptr;
     }
     found_->files.push_back(std::move(file));
   }

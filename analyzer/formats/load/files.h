@@ -13,8 +13,8 @@ namespace lockstep {
 
 struct FoundFile {
   std::string path;
-  Detected detected;      // detected by content
-  bool manifest = false;  // the manifest of an incident folder, which has no reader
+  const FormatReader* format = nullptr;  // detected by content; null if no format claims the file
+  bool manifest = false;                 // the manifest of an incident folder, which has no reader
   bool empty = false;
   bool named = false;  // given as a path, not found in a folder
   bool log = false;    // named like a log, so unknown contents are not reported

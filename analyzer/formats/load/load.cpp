@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/generations.h"
 #include "analyzer/formats/load/files.h"
 #include "analyzer/formats/load/join_flight_recorder.h"
@@ -56,25 +57,26 @@ class Loader {
     Manifest manifest;
     bool certain = false;
     for (const FoundFile& file : found.files) {
-      total_ += file.detected.format == nullptr ? 1 : file.detected.format->passes();
-      certain |= file.detected.claim == Claim::kYes;
-      if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
+      total_ += file.format == nullptr ? 1 : file.format->passes;
+      if (file.format == nullptr) continue;
+      certain |= file.format->certain;
+      files[file.format->source].push_back(file.path);
     }
     // Logs come last: they only add what is missing in dumps, such as the end of a process without a dump.
     const auto logs = files.extract(Source::kText);
-    for (const FormatReader* format : Formats()) {
-      const auto own = files.extract(format->source());
-      if (!own.empty()) format->Read(own.mapped(), control_, &records_);
+    for (const FormatReader& format : Formats()) {
+      const auto own = files.extract(format.source);
+      if (!own.empty()) format.read(own.mapped(), control_, &records_);
       if (control_.Cancelled()) return absl::CancelledError("cancelled");
     }
-    if (!logs.empty()) ReadLogs(logs.mapped());
+    if (!logs.empty()) AddLogs(logs.mapped());
     if (control_.Cancelled()) return absl::CancelledError("cancelled");
     const std::set<std::string> unclaimed(records_.unclaimed.begin(), records_.unclaimed.end());
     for (const FoundFile& file : found.files) {
       // Other texts are expected next to dumps, and next to logs with known contents.
       if (unclaimed.contains(file.path))
         NotRecognised(file, certain || file.log || logs_read_ || !records_.framework.ranks.empty());
-      if (file.detected.format != nullptr) continue;
+      if (file.format != nullptr) continue;
       std::string error;
       if (!file.manifest) {
         NotRecognised(file, certain);
@@ -101,26 +103,23 @@ class Loader {
   }
 
  private:
-  void ReadLogs(const std::vector<std::string>& paths) {
-    if (!records_.library.empty()) {
-      records_.unclaimed = paths;
-      for (size_t i = 0; i < paths.size(); ++i) control_.Done(1);
-      return;
-    }
-    const auto format = std::find_if(Formats().begin(), Formats().end(),
-                                     [](const FormatReader* f) { return f->source() == Source::kText; });
-    if (records_.framework.ranks.empty()) {
-      (*format)->Read(paths, control_, &records_);
+  void AddLogs(const std::vector<std::string>& paths) {
+    if (records_.library.empty() && records_.framework.ranks.empty()) {
+      ReadLogs(paths, control_, &records_);
       logs_read_ = records_.explained;
       // If none of these files contains a rank, one problem states what is missing in all of them.
       if (records_.framework.ranks.empty()) records_.unclaimed.clear();
       return;
     }
     // If a rank's dump is from another run, the logs may still show the rank, so remove such dumps first.
-    LeaveOutForeignDumps(&records_.framework);
+    if (records_.library.empty()) LeaveOutForeignDumps(&records_.framework);
     Records logs;
-    (*format)->Read(paths, control_, &logs);
+    ReadLogs(paths, control_, &logs);
     records_.unclaimed = std::move(logs.unclaimed);
+    if (!records_.library.empty()) {
+      for (Rank& rank : logs.framework.ranks) raised_.emplace(rank.rank, std::move(rank.process.exception));
+      return;
+    }
     // A log alone cannot show whether this rank caused the abort, but dumps may show that other ranks wait for it.
     if (logs.aborted_first) logs.framework.ranks.push_back(*std::move(logs.aborted_first));
     JoinLogs(std::move(logs.framework));
@@ -255,21 +254,16 @@ class Loader {
   // Reports a file that no reader recognizes. If `certain`, other files are expected next to recognized ones, so
   // reports it only if it is named like a dump or its path was given.
   void NotRecognised(const FoundFile& file, bool certain) {
-    int32_t rank = -1;
     bool wanted = file.named || !certain;
-    for (const FormatReader* format : Formats()) {
-      const std::string_view ending = format->ending();
-      wanted |= !ending.empty() && file.path.ends_with(ending);
-      rank = std::max(rank, format->RankOf(file.path));
-    }
+    for (const FormatReader& format : Formats()) wanted |= *format.ending != 0 && file.path.ends_with(format.ending);
     if (wanted) {
-      std::string text =
-          file.empty ? "is empty: its writer died before it wrote anything, or had nothing to write"
-                     : absl::StrCat("is not recognized: ",
-                                    file.detected.format != nullptr ? "text without a timeout, NCCL call or stack"
-                                                                    : "damaged at its start, or in an unknown format",
-                                    ". Tried: ", FormatsTried());
-      records_.problems.push_back({file.path, -1, std::move(text), rank});
+      std::string text = file.empty
+                             ? "is empty: its writer died before it wrote anything, or had nothing to write"
+                             : absl::StrCat("is not recognized: ",
+                                            file.format != nullptr ? "text without a timeout, NCCL call or stack"
+                                                                   : "damaged at its start, or in an unknown format",
+                                            ". Tried: ", FormatsTried());
+      records_.problems.push_back({file.path, -1, std::move(text), fr::RankInName(file.path)});
     }
   }
 
@@ -284,6 +278,10 @@ class Loader {
     // Problems without a rank are about files next to the dumps that only begin like a Flight Recorder dump.
     for (Problem& problem : framework.problems) problem.note |= problem.rank < 0;
     if (!framework.ranks.empty() || !framework.problems.empty()) JoinFlightRecorder(framework, &bundle);
+    for (Rank& rank : bundle.ranks) {
+      const auto raised = raised_.find(rank.rank);
+      if (raised != raised_.end() && rank.process.exception.empty()) rank.process.exception = raised->second;
+    }
     return bundle;
   }
 
@@ -305,6 +303,7 @@ class Loader {
   int64_t total_ = 0;
   bool logs_read_ = false;
   Records records_;
+  std::map<int32_t, std::string> raised_;  // by rank: the exception that ended its main thread, according to logs
 };
 
 }  // namespace

@@ -22,12 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class LoadTest : public ::testing::Test {
+class LoadTest : public support::FolderTest {
  protected:
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
   void Put(const std::string& name, const std::string& text) const {
-    fs::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name, std::ios::binary) << text;
+    fs::create_directories(fs::path(Path(name)).parent_path());
+    support::WriteFile(Path(name), text);
   }
 
   // Writes a dump of ranks [first, first + count) of a world of `world`.
@@ -56,7 +56,7 @@ class LoadTest : public ::testing::Test {
       bundle.ranks.push_back(rank);
       all.push_back(static_cast<size_t>(i));
     }
-    fs::create_directories((folder_ / name).parent_path());
+    fs::create_directories(fs::path(Path(name)).parent_path());
     ASSERT_TRUE(WriteLsd(bundle, all, {}, Path(name)).ok());
   }
 
@@ -65,9 +65,6 @@ class LoadTest : public ::testing::Test {
     EXPECT_TRUE(bundle.ok()) << bundle.status();
     return bundle.ok() ? *std::move(bundle) : Bundle();
   }
-
-  const support::TempFolder temp_;
-  const fs::path folder_ = temp_.path();
 };
 
 TEST_F(LoadTest, AMissingPathIsNamed) {
@@ -77,9 +74,9 @@ TEST_F(LoadTest, AMissingPathIsNamed) {
 }
 
 TEST_F(LoadTest, AnUnreadableFolderIsReportedWithWhatWasTried) {
-  EXPECT_EQ(LoadPaths({folder_.string()}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(LoadPaths({folder_}).status().code(), absl::StatusCode::kFailedPrecondition);
   Put("broken.lsd", "LSDUMP1\ngarbage");
-  const absl::Status status = LoadPaths({folder_.string()}).status();
+  const absl::Status status = LoadPaths({folder_}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("broken.lsd"));
 }
@@ -88,7 +85,7 @@ TEST_F(LoadTest, AFileThatNoReaderClaimsIsReportedWithWhatWasTried) {
   Put("zeros/node.lsd", std::string(4096, '\0'));
   const std::string zeros(LoadPaths({Path("zeros")}).status().message());
   EXPECT_THAT(zeros, HasSubstr("node.lsd: is not recognized"));
-  for (const FormatReader* format : Formats()) EXPECT_THAT(zeros, HasSubstr(std::string(format->name())));
+  for (const FormatReader& format : Formats()) EXPECT_THAT(zeros, HasSubstr(format.name));
   Put("empty/node.lsd", "");
   EXPECT_THAT(std::string(LoadPaths({Path("empty/node.lsd")}).status().message()), HasSubstr("node.lsd: is empty"));
 }
@@ -98,25 +95,25 @@ TEST_F(LoadTest, AnUnrecognizedFileNamedLikeARanksDumpIsReportedForThatRank) {
   Put("nccl_trace_rank_0", "{\"version\": \"2.4\", \"entries\": []}");
   Put("nccl_trace_rank_5", "");
   Put("notes.txt", "hello");
-  const Bundle bundle = MustLoad({folder_.string()});
+  const Bundle bundle = MustLoad({folder_});
   ASSERT_EQ(bundle.problems.size(), 1u);
   EXPECT_EQ(bundle.problems[0].rank, 5);
   // Next to Lockstep's own dumps, these files are skipped.
   PutDump("node0.lsd", 0, 2, 2);
-  EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());
+  EXPECT_TRUE(MustLoad({folder_}).problems.empty());
 }
 
 TEST(Registry, FormatsAreDetectedByContent) {
   const auto name_of = [](std::string_view head) -> std::string {
-    const Detected detected = Detect(head);
-    return detected.format == nullptr ? "" : detected.format->name();
+    const FormatReader* format = Detect(head);
+    return format == nullptr ? "" : format->name;
   };
   EXPECT_EQ(name_of("LSDUMP1\n..."), "lsd dump");
-  EXPECT_EQ(Detect("LSDUMP1\n").claim, Claim::kYes);
+  EXPECT_TRUE(Detect("LSDUMP1\n")->certain);
   EXPECT_EQ(name_of(std::string_view("LOCKSTEP RING\r\n\x1a", 16)), "ring file");
-  EXPECT_EQ(Detect(std::string_view("LOCKSTEP RING\r\n\x1a", 16)).claim, Claim::kYes);
+  EXPECT_TRUE(Detect(std::string_view("LOCKSTEP RING\r\n\x1a", 16))->certain);
   EXPECT_EQ(name_of("\x80\x04\x95"), "Flight Recorder pickle");
-  EXPECT_EQ(Detect("\x80\x04\x95").claim, Claim::kMaybe);
+  EXPECT_FALSE(Detect("\x80\x04\x95")->certain);
   EXPECT_EQ(name_of(" \n {\"entries\""), "Flight Recorder JSON");
   EXPECT_EQ(name_of(" [ {\"record_id\""), "Flight Recorder JSON");
   for (const std::string_view packed : {"PK\x03\x04", "\x1f\x8b\x08"})
@@ -228,7 +225,7 @@ TEST_F(LoadTest, ADamagedFileDoesNotHideTheOthers) {
   PutDump("node0.lsd", 0, 2, 4);
   Put("node1.lsd", "");
   Put("node2.lsd", "LSDUMP1\n");
-  const Bundle bundle = MustLoad({folder_.string()});
+  const Bundle bundle = MustLoad({folder_});
   EXPECT_EQ(bundle.ranks.size(), 2u);
   ASSERT_EQ(bundle.problems.size(), 2u);
   EXPECT_EQ(bundle.problems[0].path, Path("node1.lsd"));
@@ -238,9 +235,9 @@ TEST_F(LoadTest, ADamagedFileDoesNotHideTheOthers) {
 TEST_F(LoadTest, FlightRecorderDumpsAreJoinedAndSimilarFilesAreNotes) {
   PutDump("node0.lsd", 0, 2, 2);
   Put("rank_0.json", "{\"version\": \"2.4\", \"entries\": []}");
-  EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());
+  EXPECT_TRUE(MustLoad({folder_}).problems.empty());
   Put("metrics.json", "{\"loss\": 0.5}");
-  const Bundle bundle = MustLoad({folder_.string()});
+  const Bundle bundle = MustLoad({folder_});
   EXPECT_EQ(bundle.ranks.size(), 2u);
   EXPECT_EQ(bundle.ranks[0].source, Source::kDump);
   ASSERT_EQ(bundle.problems.size(), 1u);
@@ -256,13 +253,14 @@ TEST_F(LoadTest, LogsAreReadIfThereAreNoDumps) {
   Put("train.log", kTimeout);
   Put("notes.txt", "hello");
   Put("config.json", "{\"lr\": 1}");
-  const Bundle logs = MustLoad({folder_.string()});
+  const Bundle logs = MustLoad({folder_});
   ASSERT_EQ(logs.ranks.size(), 1u);
   EXPECT_EQ(logs.ranks[0].rank, 1);
   EXPECT_EQ(logs.ranks_expected, 2);
-  // Next to dumps, these files are skipped. Only Lockstep's own files must be readable.
+  // Next to Lockstep's own dumps, these files are skipped, at most with a note. Only Lockstep's own files must be
+  // readable.
   PutDump("node0.lsd", 0, 2, 2);
-  const Bundle dumps = MustLoad({folder_.string()});
+  const Bundle dumps = MustLoad({folder_});
   EXPECT_EQ(dumps.ranks.size(), 2u);
   for (const Problem& problem : dumps.problems) EXPECT_TRUE(problem.note) << problem.text;
 }
@@ -275,7 +273,7 @@ TEST_F(LoadTest, LogsNextToDumpsShowTheCallsOfOtherRanks) {
   for (const std::string& text : {std::string(), std::string(kTimeout)}) {
     Put("rank_0.json", fr_test::ToJson(dump));
     Put("train.log", text + "step 100\n");
-    const Bundle bundle = MustLoad({folder_.string()});
+    const Bundle bundle = MustLoad({folder_});
     ASSERT_EQ(bundle.ranks.size(), text.empty() ? 1u : 2u);
     if (text.empty()) continue;
     const Rank& rank = bundle.ranks[1];
@@ -288,6 +286,19 @@ TEST_F(LoadTest, LogsNextToDumpsShowTheCallsOfOtherRanks) {
   }
 }
 
+TEST_F(LoadTest, AnExceptionInALogIsAddedToItsRank) {
+  PutDump("node0.lsd", 0, 2, 2);
+  Put("output.log",
+      "[rank1]: Traceback (most recent call last):\n"
+      "[rank1]:   File \"/home/me/train.py\", line 15, in <module>\n"
+      "[rank1]:     step()\n"
+      "[rank1]: RuntimeError: shape '[3, 5]' is invalid for input of size 16\n");
+  const Bundle bundle = MustLoad({folder_});
+  ASSERT_EQ(bundle.ranks.size(), 2u);
+  EXPECT_EQ(bundle.ranks[0].process.exception, "");
+  EXPECT_EQ(bundle.ranks[1].process.exception, "RuntimeError: shape '[3, 5]' is invalid for input of size 16");
+}
+
 TEST_F(LoadTest, PrintedStacksShowWhereRanksWithADumpAre) {
   fr_test::FrDump dump;
   dump.entries.push_back({.seq = 7});
@@ -295,7 +306,7 @@ TEST_F(LoadTest, PrintedStacksShowWhereRanksWithADumpAre) {
   Put("stacks/rank_0.txt",
       "Process 41: python train.py\n\nThread 41 (idle): \"MainThread\"\n    load (data.py:12)\n"
       "    <module> (train.py:9)\n");
-  const Bundle bundle = MustLoad({folder_.string()});
+  const Bundle bundle = MustLoad({folder_});
   ASSERT_EQ(bundle.ranks.size(), 1u);
   EXPECT_EQ(bundle.ranks[0].ops.size(), 1u);
   EXPECT_EQ(bundle.ranks[0].pid, 41);
@@ -316,7 +327,7 @@ TEST_F(LoadTest, ATextWithoutAKnownLineIsReported) {
 
 TEST_F(LoadTest, AFileGivenTwiceCountsOnce) {
   PutDump("a/node.lsd", 0, 2, 2);
-  const Bundle bundle = MustLoad({Path("a"), Path("a/node.lsd"), folder_.string()});
+  const Bundle bundle = MustLoad({Path("a"), Path("a/node.lsd"), folder_});
   EXPECT_EQ(bundle.ranks.size(), 2u);
   EXPECT_TRUE(bundle.problems.empty());
 }
@@ -325,9 +336,9 @@ TEST_F(LoadTest, AFileGivenTwiceCountsOnce) {
 TEST_F(LoadTest, LinksBelowAPathAreNotFollowed) {
   PutDump("a/node.lsd", 0, 2, 4);
   PutDump("b/node.lsd", 2, 2, 4);
-  fs::create_directory_symlink(folder_ / "b", folder_ / "a" / "folder");
-  fs::create_symlink(folder_ / "b" / "node.lsd", folder_ / "a" / "file.lsd");
-  fs::create_symlink("/proc/self/root", folder_ / "a" / "root.ring");
+  fs::create_directory_symlink(Path("b"), Path("a/folder"));
+  fs::create_symlink(Path("b/node.lsd"), Path("a/file.lsd"));
+  fs::create_symlink("/proc/self/root", Path("a/root.ring"));
   const Bundle bundle = MustLoad({Path("a")});
   EXPECT_EQ(bundle.ranks.size(), 2u);
   ASSERT_EQ(bundle.problems.size(), 1u);
@@ -369,7 +380,7 @@ TEST_F(LoadTest, UnreadableFilesAreReported) {
 TEST_F(LoadTest, TheNewestOfSeveralGenerationsIsKept) {
   PutDump("old.lsd", 0, 4, 4, 500, 0);
   PutDump("new.lsd", 0, 3, 4, 10, 1);
-  const Bundle bundle = MustLoad({folder_.string()});
+  const Bundle bundle = MustLoad({folder_});
   ASSERT_EQ(bundle.ranks.size(), 3u);
   EXPECT_EQ(bundle.ranks[0].restart_count, 1u);
   ASSERT_EQ(bundle.problems.size(), 1u);

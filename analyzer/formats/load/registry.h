@@ -10,14 +10,10 @@
 namespace lockstep {
 
 // Returns all readers, in the order in which they detect and read files.
-absl::Span<const FormatReader* const> Formats();
+absl::Span<const FormatReader> Formats();
 
-struct Detected {
-  const FormatReader* format = nullptr;  // null if no format accepts the file
-  Claim claim = Claim::kNo;
-};
-// Returns the format that is certain for a file with this `head`, otherwise the first possible format.
-Detected Detect(std::string_view head);
+// Returns the first format that claims a file with this `head`; null if there is none.
+const FormatReader* Detect(std::string_view head);
 
 // Returns the formats tried for an unrecognized file, each with its first bytes.
 std::string FormatsTried();

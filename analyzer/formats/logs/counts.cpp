@@ -139,17 +139,9 @@ void AddRank(Member member, int64_t count, int64_t least, const Reported& last, 
   used.collectives = used.progress.issued = count == 0 ? kNone : count;
   used.unrecorded = count;  // the report does not show which operation the rank is in
   if (count <= least) return;
-  Op op;
-  op.membership = index;
-  op.seq = least + 1;
-  op.kind = last.comm->op.empty() ? ring::CallKind::kOtherCollective : fr::ParseOpName(last.comm->op).kind;
-  if (op.kind == ring::CallKind::kNone) op.kind = ring::CallKind::kOtherCollective;
-  op.state = OpState::kIncomplete;
+  const ring::CallKind kind = last.comm->op.empty() ? ring::CallKind::kNone : fr::ParseOpName(last.comm->op).kind;
+  Op& op = Ranks::AddOp(data, index, least + 1, kind, "collective operation");
   op.retired = true;  // some member has not launched it, so it cannot complete
-  op.record_id = static_cast<int64_t>(data->rank.ops.size());
-  op.index = op.record_id;
-  if (op.kind == ring::CallKind::kOtherCollective) op.name = Ranks::Intern(data, "collective operation");
-  data->rank.ops.push_back(op);
   data->rank.captured_ns = 0;
 }
 

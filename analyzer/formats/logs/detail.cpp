@@ -138,18 +138,9 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
         used.size_hint = members.last() + 1;
         if (data->claims.empty() && !all.empty()) data->claims.push_back({kDiffering, "", all});
       }
-      Op op;
-      op.membership = index;
-      op.seq = seq;
-      op.state = OpState::kIncomplete;
-      op.record_id = static_cast<int64_t>(data->rank.ops.size());
-      op.index = op.record_id;
-      op.kind = fr::ParseOpName(call.print->op).kind;
-      if (op.kind == ring::CallKind::kNone) op.kind = ring::CallKind::kOtherCollective;
-      if (op.kind == ring::CallKind::kOtherCollective) op.name = Ranks::Intern(data, call.print->op);
+      Op& op = Ranks::AddOp(data, index, seq, fr::ParseOpName(call.print->op).kind, call.print->op);
       op.input_elements = call.print->elements;
       if (!call.print->dtype.empty()) op.dtypes = Ranks::Intern(data, absl::StrCat(call.print->dtype, " -> "));
-      data->rank.ops.push_back(op);
       used.progress.issued = std::max(used.progress.issued, seq);
       used.collectives = std::max(used.collectives, seq);
       used.collective_zero |= seq == 0;

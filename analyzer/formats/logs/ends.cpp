@@ -300,6 +300,11 @@ class Ends {
     }
   }
 
+  static std::string HowEnded(const FailedWorker& worker) {
+    const int64_t code = worker.exit_code;
+    return code < 0 ? absl::StrCat("signal ", -code) : absl::StrCat("status ", code);
+  }
+
   static std::string Text(const End& end) {
     // Finds the innermost frame that is not PyTorch's own.
     const std::vector<std::string>& frames = end.raised->frames;
@@ -348,17 +353,13 @@ class Ends {
     if (!processes_.empty() && reported_.worker == nullptr) {
       const FailedWorker& worker = *processes_[0].worker;
       out_.Tell(processes_[0].file->path, absl::StrCat("the launcher saw process ", worker.pid, " fail (",
-                                                       worker.exit_code < 0 ? absl::StrCat("signal ", -worker.exit_code)
-                                                                            : absl::StrCat("status ", worker.exit_code),
-                                                       "), and no line shows its rank"));
+                                                       HowEnded(worker), "), and no line shows its rank"));
     }
     if (!locals_.empty() && reported_.worker == nullptr) {
       const FailedWorker& worker = *locals_[0].worker;
       out_.Tell(locals_[0].file->path,
                 absl::StrCat("torchrun saw local rank ", worker.local, " of a host fail first (PID ", worker.pid, ", ",
-                             worker.exit_code < 0 ? absl::StrCat("signal ", -worker.exit_code)
-                                                  : absl::StrCat("status ", worker.exit_code),
-                             "). If the job has one host, this is rank ", worker.local));
+                             HowEnded(worker), "). If the job has one host, this is rank ", worker.local));
     }
     const auto list = [](const std::map<int32_t, End>& ends) {
       std::vector<End> out;
@@ -375,7 +376,11 @@ class Ends {
       AddPlaces();
       std::vector<End> ends = list(of_others_);
       ends.insert(ends.end(), unplaced_of_others_.begin(), unplaced_of_others_.end());
-      say(ends, "ranks ended because others were gone or did not answer; no line shows which ended first");
+      say(ends, calls_differ_
+                    ? "ranks made different calls and then lost each other; no line shows whose call is wrong, "
+                      "but `lockstep check` compares the calls"
+                    : "ranks ended because others were gone or did not answer; no line shows which ended "
+                      "first");
     }
     if (own_.empty())
       say(unplaced_,

@@ -345,7 +345,7 @@ TEST_F(EndsTest, TheKernelsLogNamesAProcessOfTheJob) {
   // The line does not show which host the process is on.
   Put("kern.log", "[123.456789] " + killed);
   EXPECT_THAT(Said(), HasSubstr("the kernel reported, about ranks 1, 3: Memory cgroup out of memory"));
-  // A process on another host, and a process that does not belong to the job.
+  // Lines about a process on another host, or about one outside the job, name no rank.
   Put("kern.log", "Nov 20 10:11:12 n3 kernel: " + killed + "Nov 20 10:11:12 n2 kernel: Killed process 7 (sshd)\n");
   Said();
   // A line about a GPU.

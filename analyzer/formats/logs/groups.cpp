@@ -320,7 +320,7 @@ class Watchdogs {
     }
   }
 
-  // If no later line names the group either, assigns the line to the only group with counters that fit.
+  // Handles lines whose group no later line of the rank names. Assigns each to the only group whose counters fit.
   void PlaceBare(int32_t rank, OfRank* of) {
     for (const auto* said : of->bare) {
       const WatchdogLine& line = said->what;
@@ -479,17 +479,9 @@ class Watchdogs {
     int64_t issued = group.enqueued, completed = group.completed;
     bool p2p = false;
     const auto add = [&](int64_t seq, const WatchdogLine* line) {
-      Op op;
-      op.membership = index;
-      op.seq = seq;
-      op.state = OpState::kIncomplete;
+      const std::string name = line == nullptr ? "" : line->op;
+      Op& op = Ranks::AddOp(data, index, seq, fr::ParseOpName(name).kind, name.empty() ? kUntoldOperation : name);
       op.retired = line != nullptr;  // the watchdog gave up on it
-      op.record_id = static_cast<int64_t>(data->rank.ops.size());
-      op.index = op.record_id;
-      const fr::OpName name = fr::ParseOpName(line == nullptr ? "" : line->op);
-      op.kind = name.kind == ring::CallKind::kNone ? ring::CallKind::kOtherCollective : name.kind;
-      if (op.kind == ring::CallKind::kOtherCollective)
-        op.name = Ranks::Intern(data, line == nullptr || line->op.empty() ? kUntoldOperation : line->op);
       // A batch involves the peers of its sends and receives, which the line does not name.
       if (op.kind == ring::CallKind::kCoalesced) {
         op.kind = ring::CallKind::kSend;
@@ -502,7 +494,6 @@ class Watchdogs {
       }
       if (!group.call_site.empty()) op.call_site = Ranks::Intern(data, group.call_site);
       p2p |= ring::IsPointToPoint(op.kind);
-      data->rank.ops.push_back(op);
       if (issued == kUnknown || issued < seq) issued = seq;
     };
     for (const auto& [seq, line] : group.timeouts) {

@@ -97,15 +97,20 @@ void Ranks::AddStuck(fr::FileData* rank, const std::string& group, ring::CallKin
   fr::Progress& progress = rank->used[index].progress;
   progress.issued = rank->used[index].collectives = 1;
   progress.completed = kNone;
-  Op op;
-  op.membership = index;
-  op.seq = 1;
-  op.kind = kind;
-  op.state = OpState::kIncomplete;
+  Op& op = AddOp(rank, index, 1, kind, name);
   op.retired = true;
-  op.record_id = op.index = static_cast<int64_t>(rank->rank.ops.size());
   op.name = Intern(rank, name);
-  rank->rank.ops.push_back(op);
+}
+
+Op& Ranks::AddOp(fr::FileData* rank, uint32_t group, int64_t seq, ring::CallKind kind, const std::string& name) {
+  Op op;
+  op.membership = group;
+  op.seq = seq;
+  op.kind = kind == ring::CallKind::kNone ? ring::CallKind::kOtherCollective : kind;
+  op.state = OpState::kIncomplete;
+  op.record_id = op.index = static_cast<int64_t>(rank->rank.ops.size());
+  if (op.kind == ring::CallKind::kOtherCollective) op.name = Intern(rank, name);
+  return rank->rank.ops.emplace_back(op);
 }
 
 uint32_t Ranks::Intern(fr::FileData* rank, const std::string& text) {

@@ -43,6 +43,8 @@ class Ranks {
   // Returns the index of the rank's group in FileData::used.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
   static uint32_t Intern(fr::FileData* rank, const std::string& text);
+  // Adds an operation that the rank does not complete. The name is only stored if the kind is unknown.
+  static Op& AddOp(fr::FileData* rank, uint32_t group, int64_t seq, ring::CallKind kind, const std::string& name);
   // Adds a group with a single operation, which the rank does not complete.
   static void AddStuck(fr::FileData* rank, const std::string& group, ring::CallKind kind, const std::string& name);
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false,

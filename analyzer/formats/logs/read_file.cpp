@@ -406,21 +406,18 @@ absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_o
   if (!fd.ok()) return absl::UnavailableError(absl::StrCat("cannot be opened: ", std::strerror(errno)));
   char head[512];
   const ssize_t got = pread(fd.get(), head, sizeof head, 0);
-  if (got > 0 && IsPySpyJson({head, static_cast<size_t>(got)})) {
+  const std::string_view first(head, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  if (const bool py_spy = IsPySpyJson(first); py_spy || IsRasJson(first)) {
     const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, kMostJsonBytes);
     if (!text.ok()) return text.status();
-    absl::StatusOr<PrintedStack> stack = ReadPySpyJson(*text);
-    if (!stack.ok()) return stack.status();
-    facts->stacks.push_back(*std::move(stack));
-    return absl::OkStatus();
-  }
-  if (got > 0 && IsRasJson({head, static_cast<size_t>(got)})) {
-    const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, kMostJsonBytes);
-    if (!text.ok()) return text.status();
+    if (py_spy) {
+      absl::StatusOr<PrintedStack> stack = ReadPySpyJson(*text);
+      if (stack.ok()) facts->stacks.push_back(*std::move(stack));
+      return stack.status();
+    }
     absl::StatusOr<RasReports> reports = ReadRasJson(*text);
-    if (!reports.ok()) return reports.status();
-    facts->ras = *std::move(reports);
-    return absl::OkStatus();
+    if (reports.ok()) facts->ras = *std::move(reports);
+    return reports.status();
   }
   std::string beginning(kMostBeginning, '\0');
   const ssize_t begun = pread(fd.get(), beginning.data(), beginning.size(), 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/wrap.h"
 
 namespace lockstep {
 namespace {
@@ -16,12 +17,6 @@ enum Flag : uint32_t {
   kHasCompleted = 32,
   kReplayed = 64,
 };
-
-// Differences wrap around, so any two values are preserved, even those of a broken clock.
-int64_t Minus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-}
-int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 
 uint32_t TextOut(uint32_t index, const std::vector<uint32_t>& map) {
   return index < map.size() && map[index] != kNoIndex ? map[index] + 1 : 0;
@@ -42,6 +37,21 @@ uint32_t FlagsOf(const Op& op) {
          (op.completed_ns != 0 ? kHasCompleted : 0u) | (op.replayed ? kReplayed : 0u);
 }
 
+// RARE marks the columns that many sources do not have.
+// clang-format off
+#define LOCKSTEP_COLUMNS(COLUMN, RARE)                                                      \
+  COLUMN(communicator) COLUMN(kind) COLUMN(stage) COLUMN(datatype) COLUMN(reduction)        \
+  COLUMN(root_or_peer) COLUMN(elements) COLUMN(seq_delta) COLUMN(thread)                    \
+  COLUMN(index_delta) RARE(group) COLUMN(stream) RARE(ticket_delta) COLUMN(enter_ns_delta)  \
+  COLUMN(duration_ns) RARE(result) RARE(caller_delta) RARE(caller_object) RARE(graph)       \
+  RARE(send_address_delta) RARE(recv_address_delta) RARE(flags) RARE(started_ns_delta)      \
+  RARE(completed_ns_delta) RARE(input_shape) RARE(output_shape) RARE(input_elements)        \
+  RARE(output_elements) RARE(dtypes) RARE(name) RARE(call_site) RARE(record_id)
+// clang-format on
+#define LOCKSTEP_KEEP(column)
+#define LOCKSTEP_DROP(column) DropZeros(c.mutable_##column());
+#define LOCKSTEP_SIZE(column) c.column##_size(),
+
 template <typename List>
 auto At(const List& list, int i) {
   return list.empty() ? typename List::value_type{0} : list.Get(i);
@@ -50,6 +60,7 @@ auto At(const List& list, int i) {
 }  // namespace
 
 OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexes& texts) {
+  // Differences wrap around, so any two values are preserved, even those of a broken clock.
   OpColumns c;
   c.set_count(static_cast<uint32_t>(ops.size()));
   Op last;
@@ -92,63 +103,13 @@ OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexe
     last = op;
     last_addresses = at;
   }
-  // Many sources have none of these columns.
-  DropZeros(c.mutable_group());
-  DropZeros(c.mutable_ticket_delta());
-  DropZeros(c.mutable_result());
-  DropZeros(c.mutable_caller_delta());
-  DropZeros(c.mutable_caller_object());
-  DropZeros(c.mutable_graph());
-  DropZeros(c.mutable_send_address_delta());
-  DropZeros(c.mutable_recv_address_delta());
-  DropZeros(c.mutable_flags());
-  DropZeros(c.mutable_started_ns_delta());
-  DropZeros(c.mutable_completed_ns_delta());
-  DropZeros(c.mutable_input_shape());
-  DropZeros(c.mutable_output_shape());
-  DropZeros(c.mutable_input_elements());
-  DropZeros(c.mutable_output_elements());
-  DropZeros(c.mutable_dtypes());
-  DropZeros(c.mutable_name());
-  DropZeros(c.mutable_call_site());
-  DropZeros(c.mutable_record_id());
+  LOCKSTEP_COLUMNS(LOCKSTEP_KEEP, LOCKSTEP_DROP)
   return c;
 }
 
 absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank) {
   const int count = static_cast<int>(c.count());
-  const int sizes[] = {c.communicator_size(),
-                       c.kind_size(),
-                       c.stage_size(),
-                       c.datatype_size(),
-                       c.reduction_size(),
-                       c.root_or_peer_size(),
-                       c.elements_size(),
-                       c.seq_delta_size(),
-                       c.thread_size(),
-                       c.index_delta_size(),
-                       c.group_size(),
-                       c.stream_size(),
-                       c.ticket_delta_size(),
-                       c.enter_ns_delta_size(),
-                       c.duration_ns_size(),
-                       c.result_size(),
-                       c.caller_delta_size(),
-                       c.caller_object_size(),
-                       c.graph_size(),
-                       c.send_address_delta_size(),
-                       c.recv_address_delta_size(),
-                       c.flags_size(),
-                       c.started_ns_delta_size(),
-                       c.completed_ns_delta_size(),
-                       c.input_shape_size(),
-                       c.output_shape_size(),
-                       c.input_elements_size(),
-                       c.output_elements_size(),
-                       c.dtypes_size(),
-                       c.name_size(),
-                       c.call_site_size(),
-                       c.record_id_size()};
+  const int sizes[] = {LOCKSTEP_COLUMNS(LOCKSTEP_SIZE, LOCKSTEP_SIZE)};
   for (int size : sizes) {
     if (size != 0 && size != count) {
       return absl::DataLossError(

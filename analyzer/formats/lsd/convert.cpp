@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "analyzer/evidence/process_evidence.h"
 
 namespace lockstep {
@@ -167,21 +169,11 @@ void Decode(const NetworkOperation& from, NetworkOp* out) {
 
 uint64_t Hex(const std::string& id) {
   uint64_t value = 0;
-  if (id.size() != 16) return 0;
-  for (char c : id) {
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-    if (digit < 0) return 0;
-    value = value << 4 | static_cast<uint64_t>(digit);
-  }
-  return value;
+  const bool valid = id.size() == 16 && id.find_first_not_of("0123456789abcdef") == id.npos;
+  return valid && absl::SimpleHexAtoi(id, &value) ? value : 0;
 }
 
-std::string HexText(uint64_t id) {
-  if (id == 0) return "";
-  std::string text(16, '0');
-  for (int i = 15; i >= 0; --i, id >>= 4) text[static_cast<size_t>(i)] = "0123456789abcdef"[id & 15];
-  return text;
-}
+std::string HexText(uint64_t id) { return id == 0 ? "" : absl::StrFormat("%016x", id); }
 
 void Encode(const CommSnapshot& from, RankCommunicator* out) {
   LOCKSTEP_ENCODE(LOCKSTEP_RECORDED)

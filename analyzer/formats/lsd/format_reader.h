@@ -4,6 +4,7 @@
 
 namespace lockstep {
 
-const FormatReader& LsdFormat();
+bool IsLsd(std::string_view head);
+void ReadLsdDumps(const std::vector<std::string>& paths, const ReadControl& control, Records* records);
 
 }  // namespace lockstep

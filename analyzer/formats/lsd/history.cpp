@@ -1,7 +1,6 @@
 #include "analyzer/formats/lsd/history.h"
 
 #include <algorithm>
-#include <tuple>
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/formats/lsd/format.h"
@@ -33,14 +32,13 @@ uint64_t Signature(const Op& op) {
 // A hash of 0 means "unknown".
 uint64_t Known(uint64_t hash) { return hash == 0 ? 1 : hash; }
 
-using LaneKey = std::tuple<uint32_t, Direction, int32_t>;
-
 // A lane while its hashes are being computed.
 struct Growing {
   LaneHistory lane;
+  int64_t previous = -1;  // the last seen number
   std::vector<uint64_t> calls, program;
-  // Single calls: `old` up to the first whole block, `recent` the newest without a gap. Both are cut to size at the
-  // end.
+  // Hashes of single calls: `old` has those before the first whole block, `recent` the newest consecutive ones. Both
+  // are cut to size at the end.
   std::vector<uint32_t> old, recent;
   bool old_ended = false;
   int64_t run = 0;  // number of consecutive calls from the start of the current block; -1 after a gap
@@ -105,7 +103,7 @@ class Maker {
       out.program.insert(out.program.end(), g.program.begin(), g.program.end());
       if (g.recent.size() > kLsdNewestCalls)
         g.recent.erase(g.recent.begin(), g.recent.end() - static_cast<ptrdiff_t>(kLsdNewestCalls));
-      g.lane.new_seq = previous_[static_cast<size_t>(&g - lanes_.data())] - static_cast<int64_t>(g.recent.size()) + 1;
+      g.lane.new_seq = g.previous - static_cast<int64_t>(g.recent.size()) + 1;
       // Calls that are among the newest are not listed a second time.
       if (g.lane.old_seq + static_cast<int64_t>(g.old.size()) > g.lane.new_seq)
         g.old.resize(static_cast<size_t>(
@@ -123,12 +121,11 @@ class Maker {
 
  private:
   void Add(const Op& op) {
-    LaneHistory lane;
-    if (!LaneOf(op, &lane)) return;
-    Growing* g = Find(lane);
+    const std::optional<LaneId> lane = LaneOf(op);
+    Growing* g = lane ? Find(*lane) : nullptr;
     if (g == nullptr) return;
     const bool first = g->lane.count++ == 0;
-    const bool follows = !first && op.seq == previous_[static_cast<size_t>(g - lanes_.data())] + 1;
+    const bool follows = !first && op.seq == g->previous + 1;
     if (first) {
       g->lane.first_seq = g->lane.last_seq = op.seq;
     } else {
@@ -136,7 +133,7 @@ class Maker {
       g->lane.first_seq = std::min(g->lane.first_seq, op.seq);
       g->lane.last_seq = std::max(g->lane.last_seq, op.seq);
     }
-    previous_[static_cast<size_t>(g - lanes_.data())] = op.seq;
+    g->previous = op.seq;
     if (rank_.source == Source::kFlightRecorder) return;
 
     const uint64_t signature = Signature(op);
@@ -182,15 +179,12 @@ class Maker {
     g->mark_thread = op.thread;
   }
 
-  Growing* Find(const LaneHistory& lane) {
-    const LaneKey key{lane.membership, lane.direction, lane.peer};
-    auto it = index_.find(key);
+  Growing* Find(const LaneId& lane) {
+    auto it = index_.find(lane);
     if (it != index_.end()) return &lanes_[it->second];
     if (lanes_.size() >= kLsdMaxLanes || lane.membership >= rank_.memberships.size()) return nullptr;
-    index_[key] = lanes_.size();
-    lanes_.emplace_back();
-    lanes_.back().lane = lane;
-    previous_.push_back(-1);
+    index_[lane] = lanes_.size();
+    lanes_.emplace_back().lane = {lane};
     return &lanes_.back();
   }
 
@@ -199,8 +193,7 @@ class Maker {
   const Rank& rank_;
   absl::Span<const uint64_t> classes_;
   std::vector<Growing> lanes_;
-  std::vector<int64_t> previous_;  // the last seen number, by lane
-  absl::flat_hash_map<LaneKey, size_t> index_;
+  absl::flat_hash_map<LaneId, size_t> index_;
   absl::flat_hash_map<uint32_t, Track> tracks_;
   std::vector<uint64_t> powers_ = {1};
 };
@@ -216,17 +209,17 @@ void EncodeLane(const LaneHistory& lane, LaneRun* out) {
 
 }  // namespace
 
-bool LaneOf(const Op& op, LaneHistory* lane) {
-  if (op.membership == kNoIndex || op.seq < 0 || op.state == OpState::kFailed || op.recent_only) return false;
-  lane->membership = op.membership;
-  if (ring::IsPointToPoint(op.kind)) {
-    lane->direction = op.kind == CallKind::kSend ? Direction::kSend : Direction::kRecv;
-    lane->peer = op.root_or_peer;
-    return true;
-  }
-  lane->direction = Direction::kCollective;
-  lane->peer = 0;
-  return ring::IsCollective(op.kind);
+const LaneHistory* History::Find(const LaneId& lane) const {
+  auto it = std::find(lanes.begin(), lanes.end(), lane);
+  return it == lanes.end() ? nullptr : &*it;
+}
+
+std::optional<LaneId> LaneOf(const Op& op) {
+  if (op.membership == kNoIndex || op.seq < 0 || op.state == OpState::kFailed || op.recent_only) return std::nullopt;
+  if (ring::IsPointToPoint(op.kind))
+    return LaneId{op.membership, op.kind == CallKind::kSend ? Direction::kSend : Direction::kRecv, op.root_or_peer};
+  if (!ring::IsCollective(op.kind)) return std::nullopt;
+  return LaneId{op.membership, Direction::kCollective, 0};
 }
 
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal) {
@@ -276,10 +269,7 @@ History DecodeHistory(const RankHistory& message) {
         from.old_seq() < 0 || from.old_seq() > INT64_MAX - from.old_size() || from.new_seq() < 0 ||
         from.new_seq() > INT64_MAX - from.new__size())
       continue;
-    LaneHistory lane;
-    lane.membership = all.communicator();
-    lane.direction = static_cast<Direction>(all.direction());
-    lane.peer = all.peer();
+    LaneHistory lane{{all.communicator(), static_cast<Direction>(all.direction()), all.peer()}};
     lane.first_seq = all.first_seq();
     lane.last_seq = all.last_seq();
     lane.count = all.count();
@@ -308,13 +298,11 @@ void Describe(absl::Span<const Op> ops, OpChunk* chunk) {
   for (const Op& op : ops) {
     chunk->set_newest_ns(std::max(chunk->newest_ns(), op.enter_ns));
     if (IsInFlight(op.state) || op.recent_only) chunk->set_keep(true);
-    LaneHistory lane;
-    if (!LaneOf(op, &lane)) continue;
-    auto it = std::find_if(lanes.begin(), lanes.end(), [&](const LaneHistory& other) {
-      return other.membership == lane.membership && other.direction == lane.direction && other.peer == lane.peer;
-    });
+    const std::optional<LaneId> lane = LaneOf(op);
+    if (!lane) continue;
+    auto it = std::find(lanes.begin(), lanes.end(), *lane);
     if (it == lanes.end()) {
-      it = lanes.insert(lanes.end(), lane);
+      it = lanes.insert(lanes.end(), LaneHistory{*lane});
       it->first_seq = it->last_seq = op.seq;
     }
     it->first_seq = std::min(it->first_seq, op.seq);

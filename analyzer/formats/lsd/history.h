@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -14,11 +16,21 @@ namespace lockstep {
 
 enum class Direction : uint8_t { kCollective = 0, kSend = 1, kRecv = 2 };
 
-// A lane: one rank's operations with one numbering, and where their hashes are in History.
-struct LaneHistory {
+// A lane: one rank's operations with one numbering.
+struct LaneId {
   uint32_t membership = kNoIndex;  // like Op::membership
   Direction direction = Direction::kCollective;
   int32_t peer = 0;  // member rank; 0 for collectives
+
+  bool operator==(const LaneId& other) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const LaneId& lane) {
+    return H::combine(std::move(h), lane.membership, lane.direction, lane.peer);
+  }
+};
+
+// Where a lane's hashes are in History.
+struct LaneHistory : LaneId {
   int64_t first_seq = 0, last_seq = -1;
   uint32_t count = 0;
   // Entry begin + i of History::calls and History::program is for block first_block + i; i < blocks. A hash of 0 is
@@ -35,14 +47,16 @@ struct History {
   std::vector<LaneHistory> lanes;
   std::vector<uint64_t> calls, program;  // each has one entry for each block
   std::vector<uint32_t> singles;
+
+  const LaneHistory* Find(const LaneId& lane) const;  // null if there is none
 };
 
-// Sets membership, direction and peer of an operation's lane. Returns false if the operation has no lane: no
-// communicator, no number, failed, only in the recent table, or neither a collective nor a send or receive.
-bool LaneOf(const Op& op, LaneHistory* lane);
+// Returns nothing if the operation has no lane: no communicator, no number, failed, only in the recent table, or
+// neither a collective nor a send or receive.
+std::optional<LaneId> LaneOf(const Op& op);
 
-// Returns equal hashes for communicators that other ranks created at the same place in the program; ignores digits in
-// `name`. Hashes in files depend on this hash, so it must never change.
+// Communicators that different ranks create at the same place in the program get equal hashes. Ignores the values of
+// numbers in `name`. Hashes stored in files are computed from this one, so it must never change.
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal);
 
 // classes[i] is the CommClassHash of the communicator of rank.memberships[i]. Hashes of ranks from Flight Recorder
@@ -50,7 +64,7 @@ uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uin
 History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes);
 
 RankHistory EncodeHistory(const History& history, int32_t rank);
-// Skips inconsistent lists, and lanes beyond kLsdMaxLanes.
+// Skips inconsistent lanes, and lanes beyond kLsdMaxLanes.
 History DecodeHistory(const RankHistory& message);
 
 // Fills the chunk's described, newest_ns, keep and lanes.

@@ -19,9 +19,8 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/formats/lsd/columns.h"
 #include "analyzer/formats/lsd/format.h"
-#include "analyzer/formats/lsd/reader.h"
 #include "analyzer/formats/lsd/writer.h"
-#include "analyzer/formats/merge.h"
+#include "analyzer/testing/read_lsd.h"
 #include "recorder/ring/layout.h"
 #include "tests/support/files.h"
 #include "tests/support/page_bytes.h"
@@ -32,11 +31,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class LsdTest : public ::testing::Test {
+class LsdTest : public support::FolderTest {
  protected:
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-  const support::TempFolder temp_;
-  const fs::path folder_ = temp_.path();
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 };
 
 absl::Status Load(const std::string& path, Bundle* bundle, DumpHeader* header = nullptr) {

@@ -1,5 +1,6 @@
 #include "analyzer/formats/lsd/reader.h"
 
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -22,37 +23,22 @@ constexpr int kMaxDamagedRun = 8;
 
 constexpr uint8_t kOpsTag = 4 << 3 | 2;  // DumpRecord.ops
 
-bool ReadVarint(std::string_view* bytes, uint64_t* value) {
-  *value = 0;
-  for (size_t i = 0; i < bytes->size() && i < 10; ++i) {
-    const auto byte = static_cast<unsigned char>((*bytes)[i]);
-    *value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
-    if (byte < 0x80) {
-      bytes->remove_prefix(i + 1);
-      return true;
-    }
-  }
-  return false;
-}
-
 // Reads an OpChunk's identifying fields without copying its contents. Returns false if it cannot be parsed.
 bool SkimChunk(std::string_view message, int32_t* rank, LsdFile::Chunk* chunk) {
-  uint64_t value = 0;
-  message.remove_prefix(1);
-  if (!ReadVarint(&message, &value) || value != message.size()) return false;
-  while (!message.empty()) {
-    uint64_t tag = 0;
-    if (!ReadVarint(&message, &tag)) return false;
-    switch (tag & 7) {
-      case 0:
-        if (!ReadVarint(&message, &value)) return false;
-        break;
-      case 2:
-        if (!ReadVarint(&message, &value) || value > message.size()) return false;
-        message.remove_prefix(value);
-        continue;
-      default: return false;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(message.data()),
+                                            static_cast<int>(message.size()));
+  auto left = [&] { return message.size() - static_cast<size_t>(in.CurrentPosition()); };
+  uint64_t tag = 0, value = 0;
+  in.Skip(1);
+  if (!in.ReadVarint64(&value) || value != left()) return false;
+  while (left() > 0) {
+    if (!in.ReadVarint64(&tag) || !in.ReadVarint64(&value)) return false;
+    if ((tag & 7) == 2) {
+      if (value > left()) return false;
+      in.Skip(static_cast<int>(value));
+      continue;
     }
+    if ((tag & 7) != 0) return false;
     switch (tag >> 3) {
       case 1: *rank = static_cast<int32_t>(value); break;
       case 2: chunk->count = static_cast<uint32_t>(value); break;
@@ -76,17 +62,11 @@ absl::Status ReadAt(int fd, uint64_t offset, size_t size, std::string* bytes) {
   return absl::OkStatus();
 }
 
-bool SameLane(const LaneHistory& lane, const LsdNeed& need) {
-  return lane.membership == need.membership && lane.direction == need.direction && lane.peer == need.peer;
-}
-
 bool Needed(const Op& op, const std::vector<LsdNeed>& needs) {
-  LaneHistory lane;
-  if (needs.empty() || !LaneOf(op, &lane)) return false;
-  for (const LsdNeed& need : needs) {
-    if (SameLane(lane, need) && op.seq >= need.first && op.seq <= need.last) return true;
-  }
-  return false;
+  if (needs.empty()) return false;
+  const std::optional<LaneId> lane = LaneOf(op);
+  return std::any_of(needs.begin(), needs.end(),
+                     [&](const LsdNeed& need) { return lane == need && op.seq >= need.first && op.seq <= need.last; });
 }
 
 }  // namespace
@@ -104,17 +84,6 @@ struct LsdWorkspace::Parts {
 
 LsdWorkspace::LsdWorkspace() : parts_(std::make_unique<Parts>()) {}
 LsdWorkspace::~LsdWorkspace() = default;
-
-absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header) {
-  LsdWorkspace workspace;
-  LsdFile file(path);
-  if (absl::Status status = file.Scan(fd, &workspace); !status.ok()) return status;
-  file.InternTexts(builder);
-  file.Load(fd, std::vector<LsdPlan>(file.ranks().size()), &workspace);
-  file.Deliver(builder);
-  if (header != nullptr) *header = file.header();
-  return absl::OkStatus();
-}
 
 absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
   // Protobuf would print a line to standard error for every name that is not UTF-8.
@@ -495,15 +464,11 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
   std::vector<LsdNeed> needs;
   std::vector<OpChunk> descriptions;  // indexed by chunk, loaded on first use
   for (const LsdNeed& need : plan.needs) {
-    const auto lane = std::find_if(read->history.lanes.begin(), read->history.lanes.end(),
-                                   [&](const LaneHistory& l) { return SameLane(l, need); });
-    if (lane == read->history.lanes.end() || lane->last_seq < need.first || lane->first_seq > need.last) continue;
+    const LaneHistory* lane = read->history.Find(need);
+    if (lane == nullptr || lane->last_seq < need.first || lane->first_seq > need.last) continue;
     needs.push_back(need);
     const int64_t from = std::max(need.first, lane->first_seq);
-    auto holds = [&](const Op& op) {
-      LaneHistory own;
-      return op.seq == from && LaneOf(op, &own) && SameLane(own, need);
-    };
+    auto holds = [&](const Op& op) { return op.seq == from && LaneOf(op) == need; };
     if (std::any_of(rows.ops.begin(), rows.ops.end(), holds)) continue;
     if (descriptions.empty()) descriptions.resize(chunks.size());
     for (size_t i : order) {
@@ -570,8 +535,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
   rank.not_loaded = read->left;
   for (const LaneHistory& lane : read->history.lanes) rank.memberships[lane.membership].not_loaded += lane.count;
   for (const Op& op : rank.ops) {
-    LaneHistory lane;
-    if (LaneOf(op, &lane)) --rank.memberships[lane.membership].not_loaded;
+    if (LaneOf(op)) --rank.memberships[op.membership].not_loaded;
   }
   for (Membership& m : rank.memberships) m.not_loaded = std::max<int64_t>(m.not_loaded, 0);
 }

@@ -18,22 +18,13 @@
 
 namespace lockstep {
 
-// Adds the ranks of the dump in `fd` (not owned, read from its start with pread) to *builder. Messages name `path`.
-// Skips damaged messages; stops where no further message can be found. Lost parts become problems with offsets, and
-// their ranks are marked as damaged. *header (may be null) gets the file's header. Fails and adds nothing if the file
-// is not a dump, needs a newer reader, or is damaged and contains no readable rank.
-absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header = nullptr);
-
 // A range of one lane's operations to load, no matter how old they are.
-struct LsdNeed {
-  uint32_t membership = kNoIndex;  // index into Rank::memberships
-  Direction direction = Direction::kCollective;
-  int32_t peer = 0;
+struct LsdNeed : LaneId {
   int64_t first = 0, last = 0;  // sequence numbers
 };
 
-// Which of one rank's operations to load: at least `newest` of the newest, all unfinished ones (the oldest, if there
-// are many), and `needs`. Rank::not_loaded and Membership::not_loaded count the others.
+// Which of one rank's operations to load: about `newest` of the newest, all unfinished ones (the oldest, if there are
+// many), and `needs`. Rank::not_loaded and Membership::not_loaded count the others.
 struct LsdPlan {
   size_t newest = SIZE_MAX;
   std::vector<LsdNeed> needs;
@@ -78,11 +69,15 @@ class LsdFile {
     bool damaged = false;
   };
 
-  // Once *cancel (may be null) is true, Scan() fails with Cancelled, and the results of the other steps are incomplete.
+  // Errors and problems name `path`. Once *cancel (may be null) is true, Scan() fails with Cancelled, and the results
+  // of the other steps are incomplete.
   explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr)
       : path_(std::move(path)), cancel_(cancel) {}
 
-  // Fails like ReadLsd. Several threads may scan different files at the same time, each with its own workspace.
+  // Reads the dump in `fd` (not owned) from its start with pread. Skips damaged messages; stops where no further
+  // message can be found. Lost parts become problems with offsets, and their ranks are marked as damaged. Fails if the
+  // file is not a dump, needs a newer reader, or is damaged and contains no readable rank. Several threads may scan
+  // different files at the same time, each with its own workspace.
   absl::Status Scan(int fd, LsdWorkspace* workspace);
   const DumpHeader& header() const { return header_; }
   std::vector<ReadRank>& ranks() { return ranks_; }

@@ -136,13 +136,6 @@ class Chooser {
   }
 
  private:
-  static const LaneHistory* FindLane(const LsdFile::ReadRank& read, uint32_t membership, Direction direction,
-                                     int32_t peer) {
-    for (const LaneHistory& lane : read.history.lanes) {
-      if (lane.membership == membership && lane.direction == direction && lane.peer == peer) return &lane;
-    }
-    return nullptr;
-  }
   const Membership& At(const Place& place) const {
     return slots_[place.slot].read->loose.rank.memberships[place.membership];
   }
@@ -204,7 +197,7 @@ class Chooser {
       }
       for (const Place& p : places) {
         if (arrived(At(p)) <= least) continue;
-        slots_[p.slot].plan->needs.push_back({p.membership, Direction::kCollective, 0, least + 1, least + 1});
+        slots_[p.slot].plan->needs.push_back({{p.membership, Direction::kCollective, 0}, least + 1, least + 1});
       }
     }
     for (uint32_t s = 0; s < slots_.size(); ++s) {
@@ -218,8 +211,8 @@ class Chooser {
             if (theirs.peer == memberships[i].member_rank) sent = theirs.sends, received = theirs.recvs;
           }
           auto& needs = slots_[s].plan->needs;
-          if (own.recvs > sent) needs.push_back({i, Direction::kRecv, own.peer, sent + 1, sent + 1});
-          if (own.sends > received) needs.push_back({i, Direction::kSend, own.peer, received + 1, received + 1});
+          if (own.recvs > sent) needs.push_back({{i, Direction::kRecv, own.peer}, sent + 1, sent + 1});
+          if (own.sends > received) needs.push_back({{i, Direction::kSend, own.peer}, received + 1, received + 1});
         }
       }
     }
@@ -232,7 +225,7 @@ class Chooser {
       return;
     }
     room_ -= size;
-    slots_[place.slot].plan->needs.push_back({place.membership, direction, peer, numbers.first, numbers.second});
+    slots_[place.slot].plan->needs.push_back({{place.membership, direction, peer}, numbers.first, numbers.second});
   }
 
   void NeedAll(uint32_t slot) {
@@ -256,7 +249,7 @@ class Chooser {
       for (uint32_t p = 0; p < places_[c].size(); ++p) {
         const Place& place = places_[c][p];
         const History& history = slots_[place.slot].read->history;
-        const LaneHistory* lane = FindLane(*slots_[place.slot].read, place.membership, Direction::kCollective, 0);
+        const LaneHistory* lane = history.Find({place.membership});
         if (lane == nullptr) continue;
         lines.push_back(CallsOf(history, *lane, p));
         differ |= Differ(lines[0], lines.back());
@@ -276,7 +269,7 @@ class Chooser {
     absl::flat_hash_map<uint64_t, std::vector<uint32_t>> siblings;
     if (!differing.empty()) {
       for (uint32_t c = 0; c < classes_.size(); ++c) {
-        if (siblings[classes_[c]].size() <= kSiblings) siblings[classes_[c]].push_back(c);
+        siblings[classes_[c]].push_back(c);
       }
     }
     for (const auto& [comm, numbers] : differing) {
@@ -286,8 +279,10 @@ class Chooser {
       if (places_[comm].size() <= kFullMembers) {
         for (const Place& p : places_[comm]) NeedAll(p.slot);
       }
+      size_t others = 0;
       for (uint32_t sibling : siblings[classes_[comm]]) {
         if (sibling == comm) continue;
+        if (others++ == kSiblings) break;
         for (size_t i = 0; i < std::min(kSiblingMembers, places_[sibling].size()); ++i)
           Need(places_[sibling][i], Direction::kCollective, 0, numbers);
       }
@@ -312,8 +307,7 @@ class Chooser {
         const Place* peer = FindMember(comm_of_[slots_[s].first_comm + lane.membership], lane.peer);
         if (peer == nullptr) continue;
         const History& theirs = slots_[peer->slot].read->history;
-        const LaneHistory* other =
-            FindLane(*slots_[peer->slot].read, peer->membership, Direction::kRecv, own.member_rank);
+        const LaneHistory* other = theirs.Find({peer->membership, Direction::kRecv, own.member_rank});
         if (other == nullptr) continue;
         const auto numbers = FirstDifference(CallsOf(history, lane, 0), CallsOf(theirs, *other, 0));
         if (numbers.second < 0) continue;
@@ -398,7 +392,7 @@ class Chooser {
     bool compared = true;
     for (const Slot& slot : slots_) compared &= slot.read->loose.rank.source != Source::kFlightRecorder;
     choice_.note =
-        absl::StrCat("of ", total, " recorded operations, the newest ", newest, " or more of each rank were loaded; ",
+        absl::StrCat("of ", total, " recorded operations, about the newest ", newest, " of each rank were loaded; ",
                      compared ? "the older ones were compared by their hashes: "
                               : "the older ones were compared by their hashes, if they have any: ");
     if (differing_ == 0 && odd_ranks_ == 0) {

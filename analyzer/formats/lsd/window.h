@@ -1,7 +1,7 @@
 // Chooses which operations of a large job's dumps to load. Every rank's progress, memberships and hashes are always
-// loaded. If there are too many operations, only these are loaded: each rank's newest, all that may still be in flight,
-// and older ones where hashes differ. Hashes are compared among a communicator's members, between a send and its
-// receive, and among ranks with the same role.
+// loaded. If there are too many operations, only these are loaded: each rank's newest, unfinished ones, the first that
+// a rank issued and another member did not, and older ones where hashes differ. Hashes are compared among a
+// communicator's members, between a send and its receive, and among ranks with the same role.
 #pragma once
 
 #include <cstdint>

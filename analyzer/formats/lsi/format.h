@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 namespace lockstep {
@@ -111,6 +112,10 @@ struct IndexOpen {
   uint32_t reserved = 0;
 };
 static_assert(sizeof(IndexOpen) == 24);
+
+// The size of one element of each section.
+constexpr uint32_t kIndexElementBytes[] = {64, 48, 4, 56, 8, 1, 1, 24, 1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};
+static_assert(std::size(kIndexElementBytes) == static_cast<size_t>(IndexSection::kCount));
 
 constexpr uint16_t kIndexNoMembership = UINT16_MAX;
 constexpr uint32_t kIndexNoSeq = UINT32_MAX;

@@ -20,11 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class IndexTest : public ::testing::Test {
+class IndexTest : public support::FolderTest {
  protected:
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-  const support::TempFolder temp_;
-  const fs::path folder_ = temp_.path();
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
 };
 
 void WriteIndexFile(const std::string& path, const std::string& bytes) {
@@ -333,7 +331,7 @@ TEST_F(IndexTest, AnIndexOfAnOlderVersionIsReplaced) {
 
 TEST_F(IndexTest, RefusesMissingFiles) {
   EXPECT_EQ(IndexReader::Open(Path("none.lsi")).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_FALSE(IndexReader::Open(folder_.string()).ok());
+  EXPECT_FALSE(IndexReader::Open(folder_).ok());
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_FALSE(IndexReader::Open(Path("pipe")).ok());
 }
@@ -360,23 +358,23 @@ TEST_F(IndexTest, AnUnfinishedIndexLeavesNothing) {
 
 TEST_F(IndexTest, TheFingerprintDependsOnTheDumps) {
   WriteIndexFile(Path("a.lsd"), "one");
-  const uint64_t first = FingerprintSources({folder_.string()});
+  const uint64_t first = FingerprintSources({folder_});
   WriteIndexFile(Path("index.lsi"), "derived");
   WriteIndexFile(Path("verdict.json"), "derived");
   WriteIndexFile(Path("explore.html"), "derived");
-  EXPECT_EQ(FingerprintSources({folder_.string()}), first);
+  EXPECT_EQ(FingerprintSources({folder_}), first);
   fs::create_directory_symlink("/", Path("everything"));
-  EXPECT_EQ(FingerprintSources({folder_.string()}), first);
+  EXPECT_EQ(FingerprintSources({folder_}), first);
   WriteIndexFile(Path("b.lsd"), "two");
-  EXPECT_NE(FingerprintSources({folder_.string()}), first);
+  EXPECT_NE(FingerprintSources({folder_}), first);
   fs::remove(Path("b.lsd"));
-  EXPECT_EQ(FingerprintSources({folder_.string()}), first);
+  EXPECT_EQ(FingerprintSources({folder_}), first);
   WriteIndexFile(Path("rank0.log"), "a log, which may show how a rank ended");
-  EXPECT_NE(FingerprintSources({folder_.string()}), first);
+  EXPECT_NE(FingerprintSources({folder_}), first);
   fs::remove(Path("rank0.log"));
-  EXPECT_EQ(FingerprintSources({folder_.string()}), first);
+  EXPECT_EQ(FingerprintSources({folder_}), first);
   WriteIndexFile(Path("a.lsd"), "longer");
-  EXPECT_NE(FingerprintSources({folder_.string()}), first);
+  EXPECT_NE(FingerprintSources({folder_}), first);
 }
 
 }  // namespace

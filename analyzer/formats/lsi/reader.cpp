@@ -20,28 +20,6 @@
 namespace lockstep {
 namespace {
 
-constexpr uint32_t kElementBytes[] = {sizeof(IndexRank),
-                                      sizeof(IndexComm),
-                                      sizeof(int32_t),
-                                      sizeof(IndexMembership),
-                                      sizeof(uint64_t),
-                                      1,
-                                      1,
-                                      sizeof(IndexOpen),
-                                      1,
-                                      1,
-                                      2,
-                                      4,
-                                      4,
-                                      2,
-                                      4,
-                                      4,
-                                      1,
-                                      1,
-                                      4,
-                                      1};
-static_assert(std::size(kElementBytes) == static_cast<size_t>(IndexSection::kCount));
-
 constexpr uint64_t Most(IndexSection section) {
   switch (section) {
     case IndexSection::kRanks: return kIndexMaxRanks;
@@ -129,17 +107,12 @@ absl::Status IndexReader::Check(const std::string& path) {
         ReadTable(path, IndexSection::kFacts, &facts_), ReadTable(path, IndexSection::kOpen, &open_)}) {
     if (!read.ok()) return read;
   }
-  kinds_ = Section<uint8_t>(IndexSection::kKind);
-  states_ = Section<uint8_t>(IndexSection::kState);
-  op_memberships_ = Section<uint16_t>(IndexSection::kMembership);
-  seqs_ = Section<uint32_t>(IndexSection::kSeq);
-  enters_ = Section<uint32_t>(IndexSection::kEnter);
-  hosts_ = Section<uint16_t>(IndexSection::kHost);
-  starts_ = Section<uint32_t>(IndexSection::kStart);
-  ends_ = Section<uint32_t>(IndexSection::kEnd);
-  sizes_ = Section<uint8_t>(IndexSection::kSize);
-  streams_ = Section<uint8_t>(IndexSection::kStream);
-  peers_ = Section<uint32_t>(IndexSection::kPeer);
+  all_ = {Section<uint8_t>(IndexSection::kKind),        Section<uint8_t>(IndexSection::kState),
+          Section<uint8_t>(IndexSection::kSize),        Section<uint8_t>(IndexSection::kStream),
+          Section<uint16_t>(IndexSection::kMembership), Section<uint16_t>(IndexSection::kHost),
+          Section<uint32_t>(IndexSection::kSeq),        Section<uint32_t>(IndexSection::kEnter),
+          Section<uint32_t>(IndexSection::kStart),      Section<uint32_t>(IndexSection::kEnd),
+          Section<uint32_t>(IndexSection::kPeer)};
   cells_ = Section<uint8_t>(IndexSection::kCells);
   return CheckTables(path);
 }
@@ -149,7 +122,7 @@ absl::Status IndexReader::CheckSections(const std::string& path) {
     const IndexSectionEntry& entry = header_.sections[s];
     const uint64_t at = offsetof(IndexHeader, sections) + static_cast<uint64_t>(s) * sizeof(IndexSectionEntry);
     const bool column = s >= static_cast<int>(IndexSection::kKind) && s < static_cast<int>(IndexSection::kCells);
-    if (entry.element_bytes != kElementBytes[s] || entry.count > Most(static_cast<IndexSection>(s)) ||
+    if (entry.element_bytes != kIndexElementBytes[s] || entry.count > Most(static_cast<IndexSection>(s)) ||
         entry.offset % kIndexAlign != 0 || entry.offset > file_->size() ||
         entry.count > (file_->size() - entry.offset) / entry.element_bytes) {
       return Damaged(path, at, absl::StrCat("section ", s, " is outside the file"));
@@ -190,15 +163,15 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
   }
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const IndexRank& r = ranks_[i];
-    if (r.first_op > kinds_.size() || r.ops > kinds_.size() - r.first_op || r.first_membership > memberships_.size() ||
-        r.memberships > memberships_.size() - r.first_membership ||
+    if (r.first_op > all_.kind.size() || r.ops > all_.kind.size() - r.first_op ||
+        r.first_membership > memberships_.size() || r.memberships > memberships_.size() - r.first_membership ||
         r.base_ns > INT64_MAX - int64_t{kIndexNoTime} * 2 * kUs) {
       return Damaged(path, at(IndexSection::kRanks, i), "a rank's operations or communicators are outside their table");
     }
   }
   for (size_t i = 0; i < open_.size(); ++i) {
     const bool last = i + 1 == open_.size();
-    if (last ? open_[i].op != kinds_.size() : open_[i].op >= kinds_.size() || open_[i].op >= open_[i + 1].op) {
+    if (last ? open_[i].op != all_.kind.size() : open_[i].op >= all_.kind.size() || open_[i].op >= open_[i + 1].op) {
       return Damaged(path, at(IndexSection::kOpen, i), "operations in flight are out of order");
     }
   }
@@ -212,7 +185,7 @@ std::string_view IndexReader::text(uint32_t index) const {
 
 IndexOp IndexReader::op(size_t rank, uint64_t index) const {
   IndexOp out;
-  if (rank >= ranks_.size() || index >= kinds_.size()) return out;
+  if (rank >= ranks_.size() || index >= all_.kind.size()) return out;
   const IndexRank& r = ranks_[rank];
   const size_t i = static_cast<size_t>(index);
   // Reads each value once, because the file may change between two reads.
@@ -220,22 +193,22 @@ IndexOp IndexReader::op(size_t rank, uint64_t index) const {
     using Value = std::remove_reference_t<decltype(column[i])>;
     return std::remove_const_t<Value>(*static_cast<const volatile Value*>(&column[i]));
   };
-  out.kind = static_cast<ring::CallKind>(at(kinds_));
-  if (const uint8_t state = at(states_); state <= static_cast<uint8_t>(OpState::kCaptured))
+  out.kind = static_cast<ring::CallKind>(at(all_.kind));
+  if (const uint8_t state = at(all_.state); state <= static_cast<uint8_t>(OpState::kCaptured))
     out.state = static_cast<OpState>(state);
-  if (const uint16_t membership = at(op_memberships_); membership < r.memberships) {
+  if (const uint16_t membership = at(all_.membership); membership < r.memberships) {
     out.membership = r.first_membership + membership;
-    if (const uint32_t seq = at(seqs_); seq != kIndexNoSeq) out.seq = memberships_[*out.membership].seq_base + seq;
+    if (const uint32_t seq = at(all_.seq); seq != kIndexNoSeq) out.seq = memberships_[*out.membership].seq_base + seq;
   }
   auto time = [&](uint32_t us) { return us == kIndexNoTime ? 0 : r.base_ns + int64_t{us} * kUs; };
-  out.enter_ns = time(at(enters_));
-  out.started_ns = time(at(starts_));
-  out.completed_ns = time(at(ends_));
-  if (const uint16_t host = at(hosts_); out.enter_ns != 0 && host != kIndexNotReturned)
+  out.enter_ns = time(at(all_.enter));
+  out.started_ns = time(at(all_.start));
+  out.completed_ns = time(at(all_.end));
+  if (const uint16_t host = at(all_.host); out.enter_ns != 0 && host != kIndexNotReturned)
     out.return_ns = out.enter_ns + host * kUs;
-  if (const uint8_t size = at(sizes_); size > 0 && size <= 64) out.bytes_at_least = uint64_t{1} << (size - 1);
-  out.stream = at(streams_);
-  if (const uint32_t peer = at(peers_); peer != kIndexNoPeer && peer <= INT32_MAX)
+  if (const uint8_t size = at(all_.size); size > 0 && size <= 64) out.bytes_at_least = uint64_t{1} << (size - 1);
+  out.stream = at(all_.stream);
+  if (const uint32_t peer = at(all_.peer); peer != kIndexNoPeer && peer <= INT32_MAX)
     out.peer = static_cast<int32_t>(peer - 1);
   return out;
 }
@@ -246,8 +219,9 @@ IndexColumns IndexReader::columns(size_t rank) const {
   auto part = [&](const auto& column) {
     return column.subspan(static_cast<size_t>(r.first_op), static_cast<size_t>(r.ops));
   };
-  return {part(kinds_), part(states_), part(sizes_),  part(streams_), part(op_memberships_), part(hosts_),
-          part(seqs_),  part(enters_), part(starts_), part(ends_),    part(peers_)};
+  return {part(all_.kind),       part(all_.state), part(all_.size), part(all_.stream),
+          part(all_.membership), part(all_.host),  part(all_.seq),  part(all_.enter),
+          part(all_.start),      part(all_.end),   part(all_.peer)};
 }
 
 void IndexReader::WillNeed(size_t rank) const {
@@ -288,12 +262,13 @@ std::vector<IndexOpen> IndexReader::OpenOps(size_t rank) const {
     return out;
   }
   for (uint64_t i = r.first_op; i < r.first_op + r.ops; ++i) {
-    const auto state = static_cast<OpState>(states_[i]);
+    const auto state = static_cast<OpState>(all_.state[i]);
     if (state == OpState::kCompleted || state == OpState::kFailed || state == OpState::kCaptured) continue;
     const IndexOp one = op(rank, i);
     const IndexMembership* m = one.membership.has_value() ? &memberships_[*one.membership] : nullptr;
     if (InFlight(one.kind, one.state, one.seq, m))
-      out.push_back({i, seqs_[i], enters_[i], op_memberships_[i], kinds_[i], static_cast<uint8_t>(one.state), 0});
+      out.push_back(
+          {i, all_.seq[i], all_.enter[i], all_.membership[i], all_.kind[i], static_cast<uint8_t>(one.state), 0});
   }
   return out;
 }

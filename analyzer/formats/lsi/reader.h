@@ -65,18 +65,12 @@ class IndexReader {
     return absl::MakeConstSpan(members_).subspan(comm.first_member, comm.members_known);
   }
   std::string_view text(uint32_t index) const;  // empty for an index out of range
-  uint64_t operations() const { return kinds_.size(); }
+  uint64_t operations() const { return all_.kind.size(); }
   absl::Span<const char> facts() const { return facts_; }  // serialized ViewFacts; may be empty
   IndexColumns columns(size_t rank) const;                 // the columns of ranks()[rank]
   // Asks the kernel to load the columns of ranks()[rank], without waiting. Otherwise, reading an operation may wait for
   // the disk once per column.
   void WillNeed(size_t rank) const;
-  // Columns of all operations as stored (docs/index-file.md), for scans. Values are not checked: a membership index
-  // may be out of range.
-  absl::Span<const uint8_t> kind_column() const { return kinds_; }
-  absl::Span<const uint8_t> state_column() const { return states_; }
-  absl::Span<const uint16_t> membership_column() const { return op_memberships_; }
-  absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` among all operations; it must belong to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
   // Returns a rank's operations in flight, ascending: see InFlight. Uses the table of operations in flight, or the
@@ -109,9 +103,8 @@ class IndexReader {
   std::vector<uint64_t> text_offsets_;
   std::vector<char> texts_, facts_;
   std::vector<IndexOpen> open_;
-  absl::Span<const uint8_t> kinds_, states_, sizes_, streams_, cells_;
-  absl::Span<const uint16_t> op_memberships_, hosts_;
-  absl::Span<const uint32_t> seqs_, enters_, starts_, ends_, peers_;
+  IndexColumns all_;  // of all ranks
+  absl::Span<const uint8_t> cells_;
 };
 
 }  // namespace lockstep

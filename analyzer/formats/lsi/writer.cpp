@@ -15,6 +15,7 @@
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/time_units.h"
+#include "analyzer/util/wrap.h"
 
 namespace lockstep {
 namespace {
@@ -58,11 +59,6 @@ uint64_t OneFolder(const std::string& path, const std::string& inside, int depth
   return sum;
 }
 
-// Differences of hostile times must not overflow.
-int64_t Minus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-}
-
 uint32_t TimeAfter(int64_t base, int64_t ns) {
   if (ns == 0 || ns < base) return kIndexNoTime;
   const int64_t after = Minus(ns, base);
@@ -84,12 +80,6 @@ uint8_t SizeCode(const Op& op) {
   return static_cast<uint8_t>(std::bit_width(count * kBytes[op.datatype]));
 }
 
-template <typename T>
-uint32_t ElementBytes() {
-  return static_cast<uint32_t>(sizeof(T));
-}
-
-constexpr uint32_t kColumnBytes[] = {1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};  // element sizes, kKind .. kCells
 constexpr int kFirstColumn = static_cast<int>(IndexSection::kKind);
 
 }  // namespace
@@ -219,7 +209,7 @@ absl::Status IndexWriter::Impl::PlaceColumns() {
   uint64_t offset = (sizeof(IndexHeader) + kIndexAlign - 1) / kIndexAlign * kIndexAlign;
   for (int s = kFirstColumn; s < static_cast<int>(IndexSection::kCount); ++s) {
     IndexSectionEntry& entry = header.sections[s];
-    entry.element_bytes = kColumnBytes[s - kFirstColumn];
+    entry.element_bytes = kIndexElementBytes[s];
     entry.offset = offset;
     offset += (entry.count * entry.element_bytes + kIndexAlign - 1) / kIndexAlign * kIndexAlign;
   }
@@ -313,7 +303,8 @@ absl::Status IndexWriter::Impl::WriteCells(const IndexRank& rank, const std::vec
 template <typename T>
 absl::Status IndexWriter::Impl::Table(IndexSection section, const T* data, size_t count, uint64_t* offset) {
   IndexSectionEntry& entry = Entry(section);
-  entry = {*offset, count, ElementBytes<T>(), Crc32c({reinterpret_cast<const char*>(data), count * sizeof(T)})};
+  entry = {*offset, count, static_cast<uint32_t>(sizeof(T)),
+           Crc32c({reinterpret_cast<const char*>(data), count * sizeof(T)})};
   *offset += (count * sizeof(T) + kIndexAlign - 1) / kIndexAlign * kIndexAlign;
   return file.WriteAt(entry.offset, data, count * sizeof(T));
 }

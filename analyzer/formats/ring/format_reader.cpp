@@ -43,43 +43,30 @@ Process LookFor(const ring::ProcessInfo& info) {
   return process;
 }
 
-class RingReader final : public FormatReader {
- public:
-  const char* name() const override { return "ring file"; }
-  const char* beginning() const override { return "\"LOCKSTEP RING\""; }
-  const char* ending() const override { return ".ring"; }
-  Claim Claims(std::string_view head) const override {
-    return ring::LooksLikeRing(head.data(), head.size()) ? Claim::kYes : Claim::kNo;
-  }
-  Source source() const override { return Source::kRing; }
-  void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const override {
-    std::vector<RingInput> rings;
-    for (const std::string& path : paths) {
-      if (control.Cancelled()) return;
-      const UniqueFd file = OpenToRead(path);
-      RingInput input;
-      std::string error;
-      if (!file.ok()) {
-        records->problems.push_back({path, -1, absl::StrCat("cannot be read: ", strerror(errno)), -1});
-      } else if (!ring::ReadRing(file.get(), {}, &input.snapshot, &error)) {
-        records->problems.push_back({path, -1, CleanUtf8(error, 512), -1});
-      } else {
-        input.path = path;
-        input.process = LookFor(input.snapshot.process);
-        rings.push_back(std::move(input));
-      }
-      control.Done(1);
-    }
-    NameRuns(&rings);
-    AddRings(std::move(rings), &records->library);
-  }
-};
-
 }  // namespace
 
-const FormatReader& RingFormat() {
-  static const RingReader reader;
-  return reader;
+bool IsRing(std::string_view head) { return ring::LooksLikeRing(head.data(), head.size()); }
+
+void ReadRings(const std::vector<std::string>& paths, const ReadControl& control, Records* records) {
+  std::vector<RingInput> rings;
+  for (const std::string& path : paths) {
+    if (control.Cancelled()) return;
+    const UniqueFd file = OpenToRead(path);
+    RingInput input;
+    std::string error;
+    if (!file.ok()) {
+      records->problems.push_back({path, -1, absl::StrCat("cannot be read: ", strerror(errno)), -1});
+    } else if (!ring::ReadRing(file.get(), {}, &input.snapshot, &error)) {
+      records->problems.push_back({path, -1, CleanUtf8(error, 512), -1});
+    } else {
+      input.path = path;
+      input.process = LookFor(input.snapshot.process);
+      rings.push_back(std::move(input));
+    }
+    control.Done(1);
+  }
+  NameRuns(&rings);
+  AddRings(std::move(rings), &records->library);
 }
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 
 namespace lockstep {
 
-const FormatReader& RingFormat();
+bool IsRing(std::string_view head);
+void ReadRings(const std::vector<std::string>& paths, const ReadControl& control, Records* records);
 
 }  // namespace lockstep

@@ -60,7 +60,7 @@ void AppendDoubts(const ReportBlock& block, std::string* out) {
     if (const ReportRow* row = block.Find(label)) doubts.rows.push_back(*row);
   }
   if (doubts.rows.empty()) return;
-  OpenSection("doubts", "What it is not, and what is not known", out);
+  OpenSection("doubts", "Ruled out, other possible causes, and unknowns", out);
   AppendRows(doubts, {}, out);
   absl::StrAppend(out, "</section>\n");
 }
@@ -100,10 +100,6 @@ std::string Escaped(std::string_view text, size_t limit) {
 
 void OpenSection(std::string_view id, std::string_view title, std::string* out) {
   absl::StrAppend(out, "<section id=\"", std::string(id), "\"><h2>", Escaped(title), "</h2>\n");
-}
-
-std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged) {
-  return ReportHtml(verdict, bundle, merged, Before());
 }
 
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged, const Before& before) {

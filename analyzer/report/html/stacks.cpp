@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 
@@ -72,34 +71,25 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
   absl::StrAppend(out, "</details>\n");
 }
 
-using Stacks = std::vector<std::vector<std::string>>;
+// Adds a rank's stack. Ranks must be ascending. A rank counts once for a frame that several of its stacks share.
+void AddStack(int32_t rank, bool named, const std::vector<std::string>& stack, Node* root) {
+  const std::vector<std::string> frames = Frames(stack, kMaxFrames);
+  if (frames.empty()) return;
+  const auto add = [rank](std::vector<int32_t>* ranks) {
+    const bool fresh = ranks->empty() || ranks->back() != rank;
+    if (fresh) ranks->push_back(rank);
+    return fresh;
+  };
+  Node* node = root;
+  add(&root->ranks);
+  for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
+    node = node->Child(*it);
+    node->named += add(&node->ranks) && named ? 1 : 0;
+  }
+  add(&node->ends);
+}
 
-// Calls its argument with each rank's stacks, by ascending rank. A rank counts once for a frame that several of its
-// stacks share.
-using EachRank = std::function<void(const std::function<void(int32_t, const Stacks&)>&)>;
-
-void AppendTree(const std::string& title, const std::vector<RankRole>& roles, const EachRank& each, std::string* out) {
-  Node root;
-  each([&](int32_t rank, const Stacks& stacks) {
-    const bool named =
-        rank >= 0 && static_cast<size_t>(rank) < roles.size() && roles[static_cast<size_t>(rank)] == RankRole::kCulprit;
-    const auto add = [rank](std::vector<int32_t>* ranks) {
-      const bool fresh = ranks->empty() || ranks->back() != rank;
-      if (fresh) ranks->push_back(rank);
-      return fresh;
-    };
-    for (const std::vector<std::string>& stack : stacks) {
-      const std::vector<std::string> frames = Frames(stack, kMaxFrames);
-      if (frames.empty()) continue;
-      Node* node = &root;
-      add(&root.ranks);
-      for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
-        node = node->Child(*it);
-        node->named += add(&node->ranks) && named ? 1 : 0;
-      }
-      add(&node->ends);
-    }
-  });
+void AppendTree(const std::string& title, const Node& root, std::string* out) {
   if (root.children.empty()) return;
   absl::StrAppend(out, "<h3>", title, "</h3>\n");
   std::vector<const Node*> order;
@@ -110,45 +100,38 @@ void AppendTree(const std::string& title, const std::vector<RankRole>& roles, co
   for (const Node* child : order) AppendNode(*child, &left, 0, out);
 }
 
-Stacks ThreadStacks(const Rank& rank) {
-  Stacks stacks;
-  if (rank.process.evidence == nullptr) return stacks;
-  for (const ThreadStack& thread : rank.process.evidence->threads())
-    stacks.push_back(StackTexts(thread, *rank.process.evidence));
-  return stacks;
-}
-
 }  // namespace
 
 void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged,
                   std::string* out) {
-  std::string body;
-  const auto tree = [&](const char* title, const std::function<Stacks(const Rank&)>& stacks_of) {
-    AppendTree(
-        title, roles,
-        [&](const std::function<void(int32_t, const Stacks&)>& take) {
-          for (const Rank& rank : bundle.ranks) take(rank.rank, stacks_of(rank));
-        },
-        &body);
+  const auto named = [&](int32_t rank) {
+    const auto at = static_cast<size_t>(rank);
+    return rank >= 0 && at < roles.size() && roles[at] == RankRole::kCulprit;
   };
-  tree("Python", [](const Rank& rank) { return Stacks{rank.process.python_stack}; });
-  tree("Native", [](const Rank& rank) { return Stacks{rank.process.stack}; });
-  tree("All threads", ThreadStacks);
+  Node python, native, threads;
+  for (const Rank& rank : bundle.ranks) {
+    const Process& process = rank.process;
+    const bool culprit = named(rank.rank);
+    AddStack(rank.rank, culprit, process.python_stack, &python);
+    AddStack(rank.rank, culprit, process.stack, &native);
+    if (process.evidence == nullptr) continue;
+    for (const ThreadStack& thread : process.evidence->threads())
+      AddStack(rank.rank, culprit, StackTexts(thread, *process.evidence), &threads);
+  }
+  std::string body;
+  AppendTree("Python", python, &body);
+  AppendTree("Native", native, &body);
+  AppendTree("All threads", threads, &body);
   if (merged != nullptr) {
     std::map<int32_t, std::vector<const MergedStack*>> of;
     for (const MergedStack& stack : merged->stacks) {
       for (const int32_t rank : stack.ranks) of[rank].push_back(&stack);
     }
-    AppendTree(
-        absl::StrCat("All threads of ", merged->ranks.size(), " ranks, merged on the way"), roles,
-        [&](const std::function<void(int32_t, const Stacks&)>& take) {
-          for (const auto& [rank, list] : of) {
-            Stacks stacks;
-            for (const MergedStack* stack : list) stacks.push_back(stack->frames);
-            take(rank, stacks);
-          }
-        },
-        &body);
+    Node all;
+    for (const auto& [rank, list] : of) {
+      for (const MergedStack* stack : list) AddStack(rank, named(rank), stack->frames, &all);
+    }
+    AppendTree(absl::StrCat("All threads of ", merged->ranks.size(), " ranks, merged on the way"), all, &body);
     for (const std::string& line : merged->refused)
       absl::StrAppend(&body, "<p class=\"soft\">", Escaped(line, 400), "</p>");
   }

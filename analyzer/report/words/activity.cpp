@@ -1,8 +1,23 @@
 #include "analyzer/report/words/activity.h"
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
 #include "analyzer/report/words/commands.h"
 
 namespace lockstep {
+namespace {
+
+// Returns whether the stack shows a PyTorch data loader without worker processes.
+bool LoadsItself(const Finding& finding) {
+  return std::ranges::any_of(finding.evidence(), [](const Evidence& evidence) {
+    return std::ranges::any_of(evidence.frames(), [](const Frame& frame) {
+      return absl::StrContains(frame.function(), "_SingleProcessDataLoaderIter");
+    });
+  });
+}
+
+}  // namespace
 
 std::vector<std::string> ActivityAdvice(const Finding& finding) {
   const std::string& activity = finding.activity();
@@ -12,17 +27,21 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
             "system. Do not drain a host for this."};
   }
   if (activity == "checkpoint") {
-    return {Step("Check the checkpoint's file system", HostCommand(finding, "df -h")),
+    return {Step("Check the checkpoint's file system", HostCommand(finding, "timeout 5 df -h")),
             "If the rank makes progress, wait. If not, restart from the previous checkpoint and save to another file "
             "system."};
   }
   if (activity == "storage") {
-    return {Step("Check its file systems", HostCommand(finding, "'df -h; dmesg -T | tail -50'")),
+    return {Step("Check its mounts", HostCommand(finding, "'dmesg -T | tail; timeout 5 df -h'")),
             RestartStep(finding, "If all stalled ranks are on this host, restart")};
+  }
+  if (activity == "data loading" && LoadsItself(finding)) {
+    return {"Find out what the data set waits for: a file? a download? a lock?",
+            "Compare the sample that this rank is loading with the other ranks' samples."};
   }
   if (activity == "data loading") {
     return {Step("Check the data loader's workers", LookCommand(finding, "ps -l --ppid")),
-            "Look for a worker that is dead, waiting, or out of shared memory (df -h /dev/shm).",
+            "Look for a worker that is dead, stuck, or out of shared memory (df -h /dev/shm).",
             "Compare the sample that this rank is loading with the other ranks' samples."};
   }
   if (activity == "compilation") {

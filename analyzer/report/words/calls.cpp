@@ -10,7 +10,7 @@ std::optional<Words> CallWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call());
   const std::string &own = detail.name(), &theirs = detail.other_name();
-  constexpr char kWrongResults[] = "Treat all results since that call as wrong, even if nothing hangs.";
+  constexpr char kWrongResults[] = "Treat all results since that call as wrong.";
   Words words;
   words.refuted_by = "records in which all members pass the same arguments";
   words.advice = {"Before this call, look for a branch on the rank number or on data.", kWrongResults};
@@ -40,10 +40,11 @@ std::optional<Words> CallWords(const Finding& finding) {
     case REASON_UNLIKE_PEER:
     case REASON_SPLITS_UNLIKE_PEER: {
       const bool splits = finding.reason() == REASON_SPLITS_UNLIKE_PEER;
-      words.what = absl::StrCat(!detail.flag() ? "disagree about "
-                                : splits       ? "passed wrong split sizes to an all-to-all: "
-                                               : "called ",
-                                call, ": ", own, finding.kind() == MISMATCH_DATATYPE ? ", " : " elements, ", theirs);
+      words.what =
+          absl::StrCat(!detail.flag() ? splits ? "disagree about split sizes of an all-to-all, in " : "disagree about "
+                       : splits       ? "passed wrong split sizes to an all-to-all: "
+                                      : "called ",
+                       call, ": ", own, finding.kind() == MISMATCH_DATATYPE ? ", " : " elements, ", theirs);
       if (!detail.flag() || !splits)
         words.more = {{"; ", detail.flag() ? "ranks at the same place in the program agree with the other side"
                              : splits      ? "the record does not show which side has the wrong split sizes"

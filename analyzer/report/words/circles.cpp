@@ -19,13 +19,13 @@ std::optional<Words> CircleWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_ORDERS_DIFFER:
       words.what = "called the same operations in different orders and wait for each other";
-      words.advice = {kOneOrder, kOneStream};
+      words.advice = {kOneOrder, kSameOrder};
       break;
     case REASON_OUT_OF_ORDER:
       words.what = absl::StrCat("called the same operations in a different order from ", CountText(detail.count()),
                                 " of ", CountText(detail.of()), " ranks");
       words.more = {{", and ", "all wait for each other"}};
-      words.advice = {kOneOrder, kOneStream};
+      words.advice = {kOneOrder, kSameOrder};
       break;
     case REASON_GPU_ORDERS_DIFFER:
       words.what = "called the same operations on several streams, and their GPUs run them in different orders";

@@ -197,6 +197,9 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat("the GPU of ", own, " reached ", Counted(count, "operation", "operations"),
                           " after the process died",
                           detail.has_call() ? absl::StrCat(", the last of them ", detail.call().text()) : "");
+    case Evidence::RAISED:
+      return absl::StrCat(
+          rank, "'s output contains an uncaught exception, though its process has not ended: ", detail.name());
     case Evidence::WATCHDOG_ENDED:
       return absl::StrCat(detail.flag() ? "PyTorch's watchdog" : "a watchdog", " ended ", rank, "'s process after ",
                           WholeDurationText(evidence.duration_ns()), ": this is a consequence, not the cause");
@@ -217,9 +220,8 @@ std::string EvidenceText(const Evidence& evidence) {
       return absl::StrCat(n_of, count == 1 ? " ranks waits in " : " ranks wait in ", detail.name(),
                           detail.flag() ? ", in the same place in both samples" : "");
     case Evidence::STACKS_AT:
-      return evidence.ranks_size() == 1
-                 ? absl::StrCat(RankNames(evidence.ranks()), " is ", detail.name(), ", as its stack shows")
-                 : absl::StrCat(n, " ranks are ", detail.name(), ", as their stacks show");
+      return absl::StrCat(RankNames(evidence.ranks()), evidence.ranks_size() == 1 ? " is " : " are ", detail.name(),
+                          evidence.ranks_size() == 1 ? ", as its stack shows" : ", as their stacks show");
     case Evidence::IDLE_UNRECORDED:
       return absl::StrCat(RankNames(ranks), ranks.size() == 1 ? " is" : " are",
                           " idle, and may be waiting for a rank that left no data: this backend does not record sends, "
@@ -281,9 +283,10 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::ROLE_ISSUED:
       return absl::StrCat(n_of, kSameRole, "called ", detail.name(), " at that point; ", rank,
                           !detail.has_other_name() ? " called nothing"
-                          : detail.flag() && detail.other_name() == detail.name()
+                          : detail.flag() && !detail.has_other() && detail.other_name() == detail.name()
                               ? " made the same call from another line"
-                              : absl::StrCat(" called ", detail.other_name()));
+                              : absl::StrCat(" called ", detail.other_name(),
+                                             detail.has_other() ? absl::StrCat(" on ", detail.other().on()) : ""));
     case Evidence::ROLE_CONTINUED: return absl::StrCat(n_of, kSameRole, "continued with ", detail.name());
     case Evidence::ROLE_OTHER_ORDER: return absl::StrCat(n_of, kSameRole, "made these calls in the usual order");
     case Evidence::ROLE_ISSUED_LATTER: return absl::StrCat(n_of, kSameRole, "made the other call");

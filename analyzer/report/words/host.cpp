@@ -51,7 +51,8 @@ std::optional<Words> HostWords(const Finding& finding) {
                        detail.count() > 1 ? absl::StrCat(" (depth ", detail.count(), ")") : "", " without ncclGroupEnd",
                        detail.flag() ? " and exited with status 0" : "");
       words.more = {{": ", "NCCL has launched none of the group's calls"}};
-      words.advice = {"Find the code that skips ncclGroupEnd: early return? exception?"};
+      words.advice = {"Find the code that skips ncclGroupEnd: early return? exception?",
+                      "In PyTorch, batch_isend_irecv and _coalescing_manager open such groups."};
       break;
     case REASON_BATCH_OPEN:
       words.what = absl::StrCat("never ended the group of calls that contains ", CallText(detail.call()));
@@ -135,7 +136,7 @@ std::optional<Words> HostWords(const Finding& finding) {
                       "the ranks have different roles there, and no Python stack shows what delays them"};
       words.tells_apart = "a record of the ranks' NCCL calls";
       words.refuted_by = "the other ranks reaching that place as well";
-      words.advice = {"Compare the two places: which condition sends the ranks there?",
+      words.advice = {"Compare these places: which condition sends the ranks there?",
                       "Take the stacks of all ranks twice, a few seconds apart: a rank that moves is not stuck."};
       break;
     default: return std::nullopt;

@@ -25,6 +25,9 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       words.what = finding.victim_count() > 0 ? "left no data"
                                               : Pick(finding, "left no data, and other ranks wait for it",
                                                      "left no data, and other ranks wait for them");
+      words.rivals = {absl::StrCat(Pick(finding, "it", "they"), " made these calls too, and ",
+                                   finding.cpu_only() ? "" : "a GPU or ", "the network does not finish them")};
+      words.tells_apart = Pick(finding, "the missing data of that rank", "the missing data of those ranks");
       break;
     case REASON_DATA_LOST_OTHERS_WAIT:
       words.what = Pick(finding, "lost the part of its data that would show why other ranks wait for it",

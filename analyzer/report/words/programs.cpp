@@ -1,4 +1,5 @@
 // Ranks whose program differs from the program of ranks with the same role.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -6,6 +7,17 @@
 #include "analyzer/report/words/reasons.h"
 
 namespace lockstep {
+
+namespace {
+
+// Returns whether the rank made a call on another communicator instead. It may then have swapped the two calls.
+bool CalledOnAnother(const Finding& finding) {
+  return std::ranges::any_of(finding.evidence(), [](const Evidence& evidence) {
+    return evidence.kind() == Evidence::ROLE_ISSUED && evidence.detail().has_other();
+  });
+}
+
+}  // namespace
 
 std::optional<Words> ProgramWords(const Finding& finding) {
   const Detail& detail = finding.detail();
@@ -21,6 +33,10 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.what = absl::StrCat("skipped ", call);
       words.more = WhereOthersIssued(finding);
       words.advice = {kBranch};
+      if (CalledOnAnother(finding)) {
+        words.rivals = {"it makes this call later, in a different order from the others"};
+        words.tells_apart = "the order of these two calls in its code";
+      }
       break;
     case REASON_EXTRA:
       words.what = absl::StrCat("called an extra ", call, ", which no rank with the same role called");
@@ -29,7 +45,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
     case REASON_REORDERED:
       words.what = absl::StrCat("called ", call, " out of order");
       words.more = {{": ", absl::StrCat(Pick(finding, "its", "their"), " peers called ", other, " at that point")}};
-      words.advice = {kOneOrder, kOneStream};
+      words.advice = {kOneOrder, kSameOrder};
       break;
     case REASON_NO_OTHER_SIDE:
       words.what = absl::StrCat("called ", call, ", which has no matching call");
@@ -67,7 +83,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       if (detail.count() == 0)
         words.rivals.insert(words.rivals.begin(), absl::StrCat("the named ranks skipped nothing, but added ", other,
                                                                ", which the others never call"));
-      words.tells_apart = "the named ranks' program after the operation that they wait in";
+      words.tells_apart = "which calls the named ranks' code makes after the operation in which they wait";
       words.refuted_by = "records of the named ranks that contain that call";
       words.advice = {"Find out why these calls were skipped: uneven data? a condition?",
                       "If no rank should make the call in which it waits, remove that call.", kSameSteps};

@@ -27,10 +27,10 @@ std::string CorrectionText(const Proof& proof) {
       return absl::StrCat("if ", who, one ? " and its GPU continued" : " and their GPUs continued");
     case Proof::ADD_CALLS: return absl::StrCat("with the ", calls("missing"), where);
     case Proof::REMOVE_CALLS: return absl::StrCat("without the ", calls("extra"), where);
-    case Proof::SAME_ARGUMENTS: return absl::StrCat("if ", who, " made the call that matches the others'");
+    case Proof::SAME_ARGUMENTS:
+      return proof.any_one() ? absl::StrCat("if one of ", RankNames(ranks), " passed what the other side passes")
+                             : absl::StrCat("if ", who, " made the call that matches the others'");
     case Proof::OTHER_ORDER: return absl::StrCat("with the calls in the usual order", where);
-    case Proof::UNSEEN_CALLS:
-      return absl::StrCat("if ", who, " made the calls that ", one ? "its" : "their", " peers wait for");
     default: return "";
   }
 }
@@ -44,10 +44,10 @@ std::string OpenText(const Proof::Open& open) {
   const std::string what = open.exchange()
                                ? absl::StrCat("a send from ", rank(open.sender()), " to ", rank(open.receiver()))
                                : absl::StrCat("collective #", open.number());
-  return absl::StrCat(
-      CountText(open.count()), open.count() == 1 ? " operation remains unfinished" : " operations remain unfinished",
-      ", among them ", what, " on ", open.has_communicator() ? open.communicator().label() : "a new communicator",
-      open.arguments_differ() ? ", where the arguments differ" : "");
+  return absl::StrCat(Counted(open.count(), "operation remains unfinished", "operations remain unfinished"),
+                      ", among them ", what, " on ",
+                      open.has_communicator() ? open.communicator().label() : "a new communicator",
+                      open.arguments_differ() ? ", where the arguments differ" : "");
 }
 
 std::string WhyText(const Proof& proof) {
@@ -95,12 +95,12 @@ std::string ProvedText(const Proof& proof) {
   if (others == 1) {
     text += "; a change at the one other rank tried would not help";
   } else if (others > 1) {
-    absl::StrAppend(&text, "; a change at any of ", CountText(others), " other ranks would not help");
+    absl::StrAppend(&text, "; a change at any of ", CountText(others), " others tried would not help");
   }
   if (proof.excluded().empty()) return text;
   const bool one = proof.excluded_size() == 1;
   return absl::StrCat(text, "; ", AlsoHelps(proof.excluded()), ", but ", one ? "it" : "they",
-                      " made the same calls as ranks with ", one ? "its role" : "their roles");
+                      " made the usual calls of ", one ? "its role" : "their roles");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace lockstep {
 
 // One line: "proved by replay: the recorded calls would complete if rank 1 made its next calls; a change at any of 3
-// other ranks would not help".
+// others tried would not help".
 std::string ProofText(const Proof& proof);
 
 }  // namespace lockstep

@@ -43,8 +43,6 @@ std::string CallAndSite(const CallRef& call);
 std::string ForText(const Detail& detail);
 // "rank 5", "ranks 0-3, 6".
 std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
-// "1 rank", "3 ranks".
-std::string Counted(int64_t count, const char* one, const char* several);
 // "; it never called AllReduce #935 on tp_3", or "; it never made the call that matches rank 4's Send". Empty if there
 // is no call.
 std::vector<Clause> AndNeverEntered(const Finding& finding);
@@ -68,6 +66,7 @@ inline constexpr char kWhichGpuOrLink[] =
     "GPU progress markers (LOCKSTEP_GPU=full: which GPU did not start); the profiler (which network steps stopped); "
     "Xid and link errors of the hosts";
 inline constexpr char kOneOrder[] = "Compare the order of these calls with the other ranks'.";
+inline constexpr char kSameOrder[] = "Issue them in the same order on every rank.";
 inline constexpr char kOneStream[] = "Issue them in one order on every rank, or all from one stream.";
 inline constexpr char kLargerRing[] = "Record with a larger ring (LOCKSTEP_RING_KIB).";
 inline constexpr char kByDesign[] = "a program in which this rank differs from the ranks with the same role by design";

@@ -1,4 +1,5 @@
 // Operations that all members entered and none finishes.
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,10 @@ std::optional<Words> StuckWords(const Finding& finding) {
                   gpus
                       ? "Suspect the network between these ranks, or one of their GPUs: the record does not show which."
                       : "Suspect the network between these ranks."};
+  std::set<std::string> hosts;
+  for (const Culprit& culprit : finding.culprits()) hosts.insert(culprit.host());
+  if (!gpus && hosts.size() == 1 && !hosts.begin()->empty())
+    words.advice = {"Compare the peer, root, group and size that these ranks pass."};
   switch (finding.reason()) {
     case REASON_ALL_IN:
       words.own_subject = true;
@@ -77,7 +82,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
                                   " operations on different communicators, although all members called them");
         words.more = {{"; ", absl::StrCat("they share ", detail.name())}};
         words.rivals = {"several links or GPUs failed at once", kNetworkBetween, kGpuInside};
-        words.advice = {"Read the error counters of the ports there and of the switch.",
+        words.advice = {"Read the error counters of the shared ports and of the switch.",
                         RestartStep(finding, "If a part is broken, restart")};
       }
       break;

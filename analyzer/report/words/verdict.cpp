@@ -111,9 +111,12 @@ std::string NotSeenText(const NotSeen& not_seen) {
       return absl::StrCat("not known whether the job hangs: ", ranks, are,
                           " moving (CPU time, I/O, or a different stack in the second sample). Look again later");
     case NotSeen::ONLY_STACKS:
-      return "not known what the ranks wait for: only stacks are available, and no small group of ranks is in a "
-             "different place from all others. Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, "
-             "NCCL_DEBUG_SUBSYS=INIT,COLL) would show it";
+      return absl::StrCat(
+          "not known what the ranks wait for: only stacks are available, and no small group of ranks is in a different "
+          "place from all others",
+          detail.members().empty() ? "" : absl::StrCat(" (", absl::StrJoin(detail.members(), "; "), ")"),
+          ". Flight Recorder dumps (`lockstep attach --ask-torch`), or for NCCL its log of calls (NCCL_DEBUG=INFO, "
+          "NCCL_DEBUG_SUBSYS=INIT,COLL), would show it");
     case NotSeen::CALLS_BY_STACKS:
       return "not known which calls the ranks made: their NCCL calls were not recorded, so this verdict rests on "
              "stacks and process states";

@@ -31,10 +31,6 @@ std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks({ranks.begin(), ranks.end()}));
 }
 
-std::string Counted(int64_t count, const char* one, const char* several) {
-  return absl::StrCat(CountText(count), " ", count == 1 ? one : several);
-}
-
 std::string NeverEntered(const Finding& finding) {
   const Detail& detail = finding.detail();
   if (!detail.has_call()) return "";

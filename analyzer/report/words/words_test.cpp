@@ -306,9 +306,10 @@ TEST(WordsTest, SplitsNameBothSides) {
   finding.mutable_detail()->set_name("rank 1 sends 231,248");
   finding.mutable_detail()->set_other_name("rank 2 expects 165,200");
   PutIntoWords(&finding);
-  EXPECT_EQ(finding.summary(),
-            "disagree about AllReduce #7 on tp_3: rank 1 sends 231,248 elements, rank 2 expects 165,200; the record "
-            "does not show which side has the wrong split sizes");
+  EXPECT_EQ(
+      finding.summary(),
+      "disagree about split sizes of an all-to-all, in AllReduce #7 on tp_3: rank 1 sends 231,248 elements, rank 2 "
+      "expects 165,200; the record does not show which side has the wrong split sizes");
   finding.mutable_detail()->set_flag(true);
   PutIntoWords(&finding);
   EXPECT_EQ(
@@ -490,7 +491,7 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.set_candidates(14);
   EXPECT_EQ(ProofText(proof),
             "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
-            "any of 14 other ranks would not help");
+            "any of 14 others tried would not help");
   proof.set_candidates(1);
   EXPECT_EQ(ProofText(proof),
             "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
@@ -499,11 +500,11 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.add_excluded(3);
   EXPECT_EQ(ProofText(proof),
             "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
-            "any of 13 other ranks would not help; a change at rank 3 would also help, but it made the same calls as "
-            "ranks with its role");
+            "any of 13 others tried would not help; a change at rank 3 would also help, but it made the usual calls of "
+            "its role");
   proof.add_excluded(4);
   EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 would also help, but they made the "
-                                          "same calls as ranks with their roles"));
+                                          "usual calls of their roles"));
   proof.add_corrected_ranks(5);
   proof.set_corrected_calls(2);
   proof.set_any_one(true);

@@ -44,9 +44,10 @@ bool ParseLine(absl::string_view line, Mapping* out) {
 
 }  // namespace
 
-std::vector<Mapping> ParseMaps(absl::string_view text, size_t limit) {
+std::vector<Mapping> ParseMaps(absl::string_view text) {
+  constexpr size_t kMost = 65536;
   std::vector<Mapping> maps;
-  while (!text.empty() && maps.size() < limit) {
+  while (!text.empty() && maps.size() < kMost) {
     const absl::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     Mapping mapping;

@@ -18,8 +18,8 @@ struct Mapping {
   std::string path;      // "[stack]", "[vdso]", "" for memory without a file
 };
 
-// Skips lines that are not mappings; returns at most `limit` mappings, sorted by address.
-std::vector<Mapping> ParseMaps(absl::string_view text, size_t limit = 65536);
+// Skips lines that are not mappings; returns at most 65536 mappings, sorted by address.
+std::vector<Mapping> ParseMaps(absl::string_view text);
 std::vector<Mapping> ReadMaps(pid_t pid);
 
 // Returns the mapping that contains the address; null if none does.

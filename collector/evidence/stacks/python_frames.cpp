@@ -107,11 +107,7 @@ std::string ShortPythonFile(const std::string& file) {
   }
   // The standard library: ".../lib/python3.11/threading.py".
   const size_t at = file.rfind("/python3.");
-  if (at != std::string::npos) {
-    const size_t slash = file.find('/', at + 1);
-    if (slash != std::string::npos && slash + 1 < file.size()) return file.substr(slash + 1);
-  }
-  return file;
+  return at == std::string::npos ? file : file.substr(at + 1);
 }
 
 std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const PythonLayout& layout, uint64_t runtime) {

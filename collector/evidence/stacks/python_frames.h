@@ -70,7 +70,8 @@ class PythonCode {
 
 // Returns the line for the byte offset `at` in a table of one of the three formats; 0 if there is none.
 uint32_t PythonLine(PythonLayout::Lines format, const std::string& table, int32_t first_line, int64_t at);
-// "/usr/lib/python3/dist-packages/torch/serialization.py" -> "torch/serialization.py".
+// "/usr/lib/python3/dist-packages/torch/serialization.py" -> "torch/serialization.py";
+// "/usr/lib/python3.11/threading.py" -> "python3.11/threading.py". CodeFrame recognizes these as libraries.
 std::string ShortPythonFile(const std::string& file);
 
 }  // namespace lockstep

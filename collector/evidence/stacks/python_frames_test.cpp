@@ -307,7 +307,7 @@ TEST(PythonLine, CodeWithoutALineHasNone) {
 TEST(PythonFile, IsShownFromThePackageOn) {
   EXPECT_EQ(ShortPythonFile("/opt/conda/lib/python3.10/site-packages/torch/serialization.py"),
             "torch/serialization.py");
-  EXPECT_EQ(ShortPythonFile("/usr/lib/python3.11/threading.py"), "threading.py");
+  EXPECT_EQ(ShortPythonFile("/usr/lib/python3.11/threading.py"), "python3.11/threading.py");
   EXPECT_EQ(ShortPythonFile("/home/me/train.py"), "/home/me/train.py");
   EXPECT_EQ(ShortPythonFile("<frozen importlib._bootstrap>"), "<frozen importlib._bootstrap>");
 }

@@ -30,6 +30,15 @@ namespace {
 
 constexpr size_t kCopyStep = 64 << 10;
 constexpr size_t kMostKernelFrames = 16;
+constexpr size_t kMostCaptured = 2048;
+constexpr size_t kMostStack = 1 << 20;     // maximum per thread
+constexpr size_t kMostStacks = 192 << 20;  // maximum for all threads together
+// Gives up on a thread that has not stopped after this time. The thread is released when it stops.
+constexpr int64_t kHaltLimit = 100'000'000;
+// Leaves out bytes that were not copied after this time.
+constexpr int64_t kCopyLimit = 15'000'000;
+// A thread that is stopped for longer than this makes this process kill itself, which releases all threads.
+constexpr int64_t kKillSelfAfter = 45'000'000;
 
 std::vector<pid_t> ThreadsOf(pid_t pid) {
   std::vector<pid_t> threads = NumbersIn(absl::StrCat("/proc/", pid, "/task"));
@@ -106,8 +115,7 @@ bool ReadRegisters(pid_t tid, ThreadCapture* thread) {
 // A timer with an uncatchable signal: the last resort against a thread that stays stopped.
 class SelfKiller {
  public:
-  explicit SelfKiller(int64_t after_ns) : after_ns_(after_ns) {
-    if (after_ns_ <= 0) return;
+  SelfKiller() {
     sigevent event{};
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = SIGKILL;
@@ -116,7 +124,7 @@ class SelfKiller {
   ~SelfKiller() {
     if (made_) timer_delete(timer_);
   }
-  void Arm() { Set(after_ns_); }
+  void Arm() { Set(kKillSelfAfter); }
   void Disarm() { Set(0); }
 
  private:
@@ -126,7 +134,6 @@ class SelfKiller {
     when.it_value = {ns / 1'000'000'000, ns % 1'000'000'000};
     timer_settime(timer_, 0, &when, nullptr);
   }
-  const int64_t after_ns_;
   timer_t timer_{};
   bool made_ = false;
 };
@@ -139,12 +146,7 @@ void Pause(int64_t ns) {
 class Capturer {
  public:
   Capturer(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options)
-      : pid_(pid),
-        maps_(maps),
-        options_(options),
-        memory_(pid, options.helper),
-        killer_(options.kill_self_after_ns),
-        scratch_(options.most_stack) {}
+      : pid_(pid), maps_(maps), options_(options), memory_(pid, options.helper), scratch_(kMostStack) {}
 
   Capture Run() {
     // On a busy host, a stopped thread must not wait until this process is scheduled. Continues if the priority is
@@ -158,7 +160,7 @@ class Capturer {
     const std::vector<pid_t> tids = ThreadsOf(pid_);
     capture_.total = tids.size();
     for (pid_t tid : tids) {
-      if (capture_.threads.size() >= options_.most_threads) break;
+      if (capture_.threads.size() >= kMostCaptured) break;
       One(tid);
       LetGoOfLate();
     }
@@ -193,7 +195,7 @@ class Capturer {
     }
     if (!stopped) {
       if (ReadSyscallPlace(pid_, tid, options_.helper, &thread)) CopyStack(&thread, MonotonicNs());
-      if (options_.while_stopped) options_.while_stopped(&thread);
+      options_.while_stopped(&thread);
     }
     if (state == 'D' || !thread.have_pc) thread.kernel = KernelFrames(pid_, tid);
     capture_.threads.push_back(std::move(thread));
@@ -226,13 +228,12 @@ class Capturer {
         killer_.Disarm();
         return false;
       }
-      if (MonotonicNs() - begin > options_.halt_limit_ns) {
+      if (MonotonicNs() - begin > kHaltLimit) {
         // No signal reaches the sleeping thread, and only a stopped thread can be detached. It is released when it
         // stops, at the latest when the tracing thread exits.
         late_.push_back(tid);
         killer_.Disarm();
-        thread->refused =
-            absl::StrCat("not stopped: it did not stop within ", options_.halt_limit_ns / 1'000'000, " ms");
+        thread->refused = absl::StrCat("not stopped: it did not stop within ", kHaltLimit / 1'000'000, " ms");
         const char state = StateOf(pid_, tid);
         if (state == 'D') absl::StrAppend(&thread->refused, "; it is in uninterruptible sleep (D)");
         return true;
@@ -250,7 +251,7 @@ class Capturer {
     } else {
       CopyStack(thread, MonotonicNs());
     }
-    if (options_.while_stopped) options_.while_stopped(thread);
+    options_.while_stopped(thread);
     LetGo(tid, status);
     thread->stopped_ns = MonotonicNs() - running;
     killer_.Disarm();
@@ -273,20 +274,20 @@ class Capturer {
     });
   }
 
-  // Copies from the red zone below the stack pointer to the end of the mapping, at most most_stack bytes.
+  // Copies from the red zone below the stack pointer to the end of the mapping, at most kMostStack bytes.
   void CopyStack(ThreadCapture* thread, int64_t begin) {
     constexpr uint64_t kRedZone = 128;
     const uint64_t sp = thread->registers[kStackPointerRegister];
     const Mapping* mapping = FindMapping(maps_, sp);
-    if (mapping == nullptr || !mapping->readable || total_ >= options_.most_total) return;
+    if (mapping == nullptr || !mapping->readable || total_ >= kMostStacks) return;
     const uint64_t from = sp - mapping->start > kRedZone ? sp - kRedZone : mapping->start;
-    const size_t wanted = static_cast<size_t>(std::min<uint64_t>(mapping->end - from, options_.most_stack));
+    const size_t wanted = static_cast<size_t>(std::min<uint64_t>(mapping->end - from, kMostStack));
     size_t done = 0;
     while (done < wanted) {
       const size_t step = std::min(kCopyStep, wanted - done);
       const ssize_t got = memory_.ReadSome(from + done, scratch_.data() + done, step);
       if (got > 0) done += static_cast<size_t>(got);
-      if (got != static_cast<ssize_t>(step) || MonotonicNs() - begin > options_.copy_limit_ns) break;
+      if (got != static_cast<ssize_t>(step) || MonotonicNs() - begin > kCopyLimit) break;
     }
     thread->stack_base = from;
     thread->stack.assign(scratch_.begin(), scratch_.begin() + static_cast<ptrdiff_t>(done));

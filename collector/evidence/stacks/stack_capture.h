@@ -39,18 +39,8 @@ struct ThreadCapture {
 
 struct CaptureOptions {
   bool may_stop = true;
-  size_t most_threads = 2048;
-  size_t most_stack = 1 << 20;    // maximum per thread
-  size_t most_total = 192 << 20;  // maximum for all threads together
-  // Gives up on a thread that has not stopped after this time. The thread is released when it stops.
-  int64_t halt_limit_ns = 100'000'000;
   // No thread is stopped after this time.
   int64_t total_limit_ns = 1'500'000'000;
-  // Leaves out bytes that were not copied after this time.
-  int64_t copy_limit_ns = 15'000'000;
-  // If a thread is stopped for longer than this, the calling process kills itself, which releases all threads; 0 for
-  // never.
-  int64_t kill_self_after_ns = 0;
   // Provides data that the system refuses; may be null.
   const ProcessHelper* helper = nullptr;
   // Called for each thread, while the thread is stopped if possible.
@@ -64,7 +54,8 @@ struct Capture {
 };
 
 // Never touches a thread in uninterruptible sleep or under another debugger; a stopped process stays stopped. Runs on a
-// thread of its own. When that thread ends, for whatever reason, the kernel releases all threads that it traces.
+// thread of its own. When that thread ends, for whatever reason, the kernel releases all threads that it traces. If a
+// thread would stay stopped for too long, the calling process kills itself with SIGKILL.
 Capture CaptureThreads(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options);
 
 }  // namespace lockstep

@@ -2,10 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/evidence/child_pipe.h"
@@ -33,12 +32,11 @@
 #include "collector/evidence/stacks/stack_unwind.h"
 #include "collector/host/owner_rights.h"
 #include "collector/host/proc.h"
+#include "collector/host/reading_child.h"
 
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostNativeFrames = 256;
-constexpr size_t kMostPythonFrames = 256;
 constexpr size_t kMostSources = 128;
 constexpr int64_t kSourcesLimit = 300'000'000;
 constexpr int64_t kSendEvery = 150'000'000;
@@ -89,30 +87,18 @@ PythonSymbols FindSymbols(const std::vector<MappedFile>& files, Unwinder* unwind
 // needs its privileges: next, it stops the threads and reads their Python frames.
 PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>& files, Unwinder* unwinder,
                                        int64_t limit_ns) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return {};
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
   const pid_t parent = getpid();
-  const pid_t child = fork();
-  if (child == 0) {
+  const auto find = [&](int to) {
     const bool dropped = TakeOwnersRights(pid).empty();
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // after TakeOwnersRights, because a change of user clears it
-    if (getppid() != parent) _exit(1);
+    if (getppid() != parent) return;
     const PythonSymbols found = dropped ? FindSymbols(files, unwinder) : PythonSymbols{.file = PythonSymbols::kNotRead};
-    _exit(write(to.get(), &found, sizeof found) == sizeof found ? 0 : 1);
-  }
-  to.reset();
+    (void)!write(to, &found, sizeof found);
+  };
   PythonSymbols symbols;
-  if (child > 0) {
-    pollfd readable{from.get(), POLLIN, 0};
-    const bool told = poll(&readable, 1, static_cast<int>(limit_ns / 1'000'000)) == 1 &&
-                      read(from.get(), &symbols, sizeof symbols) == sizeof symbols;
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-    if (!told || symbols.file >= static_cast<int32_t>(files.size())) symbols = {};
-  }
-  return symbols;
+  const std::string told = ReadingChild(find).Take(MonotonicNs() + limit_ns, sizeof symbols);
+  if (told.size() == sizeof symbols) memcpy(&symbols, told.data(), sizeof symbols);
+  return symbols.file < static_cast<int32_t>(files.size()) ? symbols : PythonSymbols();
 }
 
 // The addresses come from a hostile file, so everything that is read there is checked.
@@ -184,13 +170,9 @@ class StackChild {
       : pid_(pid), options_(options), out_(out), helper_(OpenHelper()), memory_(pid, helper_.get()) {}
 
   int Run() {
-    if (options_.drop_rights) {
-      // If memory runs out, the kernel kills this process first.
-      const UniqueFd fd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-      if (fd.ok()) {
-        (void)!write(fd.get(), "1000", 4);
-      }
-    }
+    // If memory runs out, the kernel kills this process first.
+    if (const UniqueFd fd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)); fd.ok())
+      (void)!write(fd.get(), "1000", 4);
     std::vector<Mapping> maps = ReadMaps(pid_);
     if (maps.empty() && helper_ != nullptr) maps = ParseMaps(helper_->Maps());
     if (maps.empty() && access(absl::StrCat("/proc/", pid_).c_str(), F_OK) != 0) {
@@ -201,15 +183,13 @@ class StackChild {
     std::optional<Python> python;
     if (!maps.empty()) {
       const std::vector<MappedFile> files = MappedFiles(maps);
-      const PythonSymbols symbols = options_.drop_rights
-                                        ? FindSymbolsWithoutRights(pid_, files, &unwinder, options_.limit_ns / 4)
-                                        : FindSymbols(files, &unwinder);
-      python = ReadPython(memory_, files, symbols, &evidence_);
+      python = ReadPython(memory_, files, FindSymbolsWithoutRights(pid_, files, &unwinder, options_.limit_ns / 4),
+                          &evidence_);
     }
     Take(maps, python ? &*python : nullptr);
     if (!Describe(python ? &*python : nullptr)) return 1;
     root_ = UniqueFd(OpenRootOf(pid_));
-    if (const std::string why = options_.drop_rights ? TakeOwnersRights(pid_) : ""; !why.empty()) {
+    if (const std::string why = TakeOwnersRights(pid_); !why.empty()) {
       // A file that misleads the unwinder must never be read with root's rights.
       evidence_.set_stacks_refused(absl::StrCat(evidence_.stacks_refused(),
                                                 evidence_.stacks_refused().empty() ? "" : "; ",
@@ -242,13 +222,12 @@ class StackChild {
     options.may_stop = options_.may_stop;
     options.total_limit_ns = options_.limit_ns / 3;
     options.helper = helper_.get();
-    if (options_.kill_self) options.kill_self_after_ns = 45'000'000;
     options.while_stopped = [&](ThreadCapture* thread) {
       const PythonThread* known = python == nullptr ? nullptr : FindThread(*python, memory_, *thread);
       if (known == nullptr) return;
       PythonStack& stack = python_[thread->tid];
       stack.holds_lock = known->holds_lock;
-      stack.frames = ReadPythonFrames(memory_, python->layout, known->state, kMostPythonFrames, &stack.truncated);
+      stack.frames = ReadPythonFrames(memory_, python->layout, known->state, kMostStackFrames, &stack.truncated);
     };
     capture_ = CaptureThreads(pid_, maps, options);
     evidence_.set_threads_total(static_cast<uint32_t>(capture_.total));
@@ -318,7 +297,7 @@ class StackChild {
       const ThreadCapture& thread = capture_.threads[i];
       ThreadStack* out = evidence_.mutable_threads(static_cast<int>(i));
       if (thread.have_pc) {
-        Unwinder::Addresses addresses = unwinder->Unwind(thread, kMostNativeFrames);
+        Unwinder::Addresses addresses = unwinder->Unwind(thread, kMostStackFrames);
         std::vector<StackFrame> native;
         for (uint64_t pc : addresses.pcs) native.push_back(unwinder->Describe(pc));
         PutFrames(thread, native, out);
@@ -344,7 +323,7 @@ class StackChild {
   bool AddLines(Unwinder* unwinder) {
     // Innermost frames come first, because those are the most useful if time runs out.
     std::set<uint64_t> done;
-    for (size_t depth = 0; depth < kMostNativeFrames; ++depth) {
+    for (size_t depth = 0; depth < kMostStackFrames; ++depth) {
       for (const std::vector<uint64_t>& pcs : pcs_) {
         if (depth < pcs.size() && done.insert(pcs[depth]).second) unwinder->AddLine(pcs[depth]);
       }
@@ -358,38 +337,18 @@ class StackChild {
     return Send();
   }
 
-  // A file on a dead file server blocks its reader forever, so a separate process reads it, and no process waits for
-  // that one.
   bool AddSources() {
-    int ends[2];
-    if (sources_.empty() || pipe2(ends, O_CLOEXEC) != 0) return true;
-    const UniqueFd from(ends[0]);
-    UniqueFd to(ends[1]);
-    const pid_t child = fork();
-    if (child == 0) {
+    if (sources_.empty()) return true;
+    const auto write_hashes = [this](int to) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       close(out_);  // otherwise its reader would not see the end of the pipe
       for (const std::string& path : sources_) {
         const std::string line = SourceHash(pid_, root_.get(), path) + "\n";
-        if (write(to.get(), line.data(), line.size()) < 0) break;
+        if (write(to, line.data(), line.size()) < 0) break;
       }
-      _exit(0);
-    }
-    to.reset();
-    std::string hashes;
-    const int64_t end = MonotonicNs() + kSourcesLimit;
-    for (int64_t left = kSourcesLimit; child > 0 && left > 0; left = end - MonotonicNs()) {
-      pollfd readable{from.get(), POLLIN, 0};
-      char bytes[4096];
-      if (poll(&readable, 1, static_cast<int>(left / 1'000'000) + 1) != 1) break;
-      const ssize_t got = read(from.get(), bytes, sizeof bytes);
-      if (got <= 0) break;
-      hashes.append(bytes, static_cast<size_t>(got));
-    }
-    if (child > 0) {
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, WNOHANG);
-    }
+    };
+    constexpr size_t kMostLine = 128;
+    const std::string hashes = ReadingChild(write_hashes).Take(MonotonicNs() + kSourcesLimit, kMostSources * kMostLine);
     size_t at = 0;
     for (const std::string& path : sources_) {
       StackModule* module = evidence_.add_modules();

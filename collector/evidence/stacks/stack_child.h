@@ -11,17 +11,13 @@ struct StackChildOptions {
   bool may_stop = true;
   // Stopping threads takes at most a third of this time.
   int64_t limit_ns = 4'500'000'000;
-  // May kill itself with SIGKILL so that no thread of the process stays stopped for too long. Not for tests in one
-  // process.
-  bool kill_self = true;
-  // The child drops its rights and sets its limits before it reads foreign files.
-  bool drop_rights = true;
   // The process's ring file, through which the recorder's helper provides data that the system refuses; -1 if unknown.
   int ring = -1;
 };
 
 // Writes the results to `out` in steps (child_pipe.h): first states and Python stacks, then native stacks with function
-// names, then source lines, then hashes of Python files. Returns the exit status.
+// names, then source lines, then hashes of Python files. Returns the exit status. Drops this process's rights and sets
+// its limits before it reads foreign files, and may kill it with SIGKILL so that no thread stays stopped for too long.
 int RunStackChild(pid_t pid, const StackChildOptions& options, int out);
 
 }  // namespace lockstep

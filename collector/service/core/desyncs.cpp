@@ -12,6 +12,8 @@
 namespace lockstep {
 namespace {
 
+// Maximum number of silent desyncs per job whose rings are requested, and of ranks per desync.
+constexpr size_t kDesyncGatherings = 4, kDesyncRanks = 64;
 constexpr size_t kMostOthers = 8;  // ranks that agree with the majority, requested for comparison
 
 }  // namespace
@@ -24,7 +26,7 @@ void Desyncs::Confirm(Job* job, const Desync& desync) {
   DesyncFacts& facts = incident->state.desync;
   facts.text = DesyncText(desync);
   facts.where = DesyncWhere(desync);
-  facts.odd = desync.odd.List(shared_.options.desync_ranks);
+  facts.odd = desync.odd.List(kDesyncRanks);
   facts.seq = desync.seq;
   facts.confirmed = true;
   const IncidentState state = incident->state;
@@ -38,17 +40,16 @@ void Desyncs::Confirm(Job* job, const Desync& desync) {
 
 void Desyncs::Gather(Job* job, const Desync& desync) {
   if (desync.confirmed) return Confirm(job, desync);
-  if (job->desync_incidents.size() >= shared_.options.desync_gatherings) return;
+  if (job->desync_incidents.size() >= kDesyncGatherings) return;
   // An earlier collector process has reported this difference.
   const std::string identity = job->identity.SerializeAsString();
   if (std::any_of(book_.before.begin(), book_.before.end(), [&](const DeclaredBefore& before) {
         return before.desync_comm == desync.comm && before.identity.SerializeAsString() == identity;
       }))
     return;
-  Ranks ranks = Ranks::Of(desync.odd.List(shared_.options.desync_ranks));
+  Ranks ranks = Ranks::Of(desync.odd.List(kDesyncRanks));
   size_t others = 0;
-  for (const int32_t member :
-       job->detector.progress().Members(desync.comm).List(shared_.options.desync_ranks + kMostOthers)) {
+  for (const int32_t member : job->detector.progress().Members(desync.comm).List(kDesyncRanks + kMostOthers)) {
     if (ranks.Contains(member) || others == kMostOthers) continue;
     ranks.Add(member);
     ++others;
@@ -58,14 +59,9 @@ void Desyncs::Gather(Job* job, const Desync& desync) {
   IncidentState& state = incident->state;
   state.everything = state.evidence_done = true;
   state.ranks_expected = job->world_size;
-  state.desync = {DesyncText(desync),
-                  desync.comm,
-                  desync.seq,
-                  desync.name,
-                  desync.size,
-                  desync.odd.List(shared_.options.desync_ranks),
-                  false,
-                  DesyncWhere(desync)};
+  state.desync = {
+      DesyncText(desync), desync.comm, desync.seq, desync.name, desync.size, desync.odd.List(kDesyncRanks), false,
+      DesyncWhere(desync)};
   Ranks left = ranks;
   for (const auto& [host, entry] : job->hosts) {
     const Ranks here = entry.ranks.Common(ranks);

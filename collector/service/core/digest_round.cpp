@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/formats/lsd/columns.h"
 #include "analyzer/formats/lsd/convert.h"
 #include "analyzer/formats/lsd/format.h"
@@ -180,8 +181,7 @@ void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed,
 void DigestRound::MarkEnds(const HostClocks& clocks, int64_t ends_follow_ns) {
   std::vector<HostEnd> ends;
   for (Rank& rank : bundle_.ranks) {
-    const Life life = rank.process.life;
-    if (life != Life::kExited && life != Life::kKilled && life != Life::kGone) continue;
+    if (!HasEnded(rank.process)) continue;
     HostEnd end;
     end.process = &rank.process;
     end.host = rank.boot_id.empty() ? rank.host : rank.boot_id;

@@ -79,7 +79,6 @@ class DigestRound {
   // without `others`.
   std::vector<int32_t> StackRanks(size_t most, const std::vector<int32_t>& others) const;
   // Returns how long the ranks of the first finding have made no progress; -1 if unknown.
-  int64_t still_ns() const { return root_.still_ns; }
 
  private:
   void AddRank(const DigestEnvelope& host, const std::string& packed, int64_t received_ns);

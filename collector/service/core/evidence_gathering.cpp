@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kStacksGrace = 2 * kSecond;  // relays hold stacks for up to a quarter of a second each
+constexpr int64_t kAskEvidenceAgain = 5 * kSecond;  // time without an answer before a host is asked again
+constexpr int64_t kStacksGrace = 2 * kSecond;       // relays hold stacks for up to a quarter of a second each
 
 }  // namespace
 
@@ -146,11 +147,10 @@ bool EvidenceGathering::Tick(Gathering* incident) {
     all = false;
     // The request was lost, or its agent or this process was restarted.
     const int64_t since = shared_.now - std::max(gathering.asked_ns, gathering.heard_ns);
-    if (since >= (gathering.asked ? shared_.options.ask_evidence_again_ns : kSecond))
-      RequestEvidence(incident, host, &gathering);
+    if (since >= (gathering.asked ? kAskEvidenceAgain : kSecond)) RequestEvidence(incident, host, &gathering);
   }
   // After a restart, agents need time to reconnect.
-  const int64_t most = shared_.options.evidence_ns + (incident->resumed ? shared_.options.ask_again_ns : 0);
+  const int64_t most = kEvidenceLimit + (incident->resumed ? kAskAgain : 0);
   return all || shared_.now - incident->phase_ns >= most;
 }
 

@@ -8,6 +8,7 @@
 namespace lockstep {
 namespace {
 
+constexpr size_t kFreshRanks = 16;  // maximum number of ranks whose stacks are taken when a user asks
 constexpr size_t kMostFresh = 16;
 constexpr size_t kMostLines = 200;
 
@@ -19,13 +20,13 @@ std::string FreshStacks::Ask(Job* job, const Address& to, uint64_t client_reques
   // First the ranks that the analysis names, then ranks that others wait for.
   if (job->detector.level() != Level::kMoving) {
     for (const RootView& root : job->detector.finding().roots) {
-      if (fresh.wanted.size() < shared_.options.fresh_ranks) fresh.wanted.Add(root.rank);
+      if (fresh.wanted.size() < kFreshRanks) fresh.wanted.Add(root.rank);
     }
   }
   job->detector.progress().ForEachBehind([&](const MergedComm& comm) {
-    if (fresh.wanted.size() >= shared_.options.fresh_ranks) return;
-    for (const int32_t rank : job->detector.progress().Missing(comm.id).List(shared_.options.fresh_ranks)) {
-      if (fresh.wanted.size() < shared_.options.fresh_ranks) fresh.wanted.Add(rank);
+    if (fresh.wanted.size() >= kFreshRanks) return;
+    for (const int32_t rank : job->detector.progress().Missing(comm.id).List(kFreshRanks)) {
+      if (fresh.wanted.size() < kFreshRanks) fresh.wanted.Add(rank);
     }
   });
   if (fresh.wanted.empty())
@@ -33,7 +34,7 @@ std::string FreshStacks::Ask(Job* job, const Address& to, uint64_t client_reques
   fresh.to = to;
   fresh.client_request = client_request;
   fresh.request = shared_.NextRequest();
-  fresh.until_ns = shared_.now + shared_.options.evidence_ns;
+  fresh.until_ns = shared_.now + kEvidenceLimit;
   CollectRequest request;
   request.set_request(fresh.request);
   *request.mutable_job() = job->identity;
@@ -71,8 +72,7 @@ void FreshStacks::Tick() {
     for (const std::string& line : fresh.tree.Lines(kMostLines)) reply.add_lines(line);
     for (const std::string& line : fresh.refused) reply.add_lines(line);
     if (!left.empty())
-      reply.add_lines(
-          absl::StrCat("nothing arrived from ranks ", left.Text(), " in ", DurationText(shared_.options.evidence_ns)));
+      reply.add_lines(absl::StrCat("nothing arrived from ranks ", left.Text(), " in ", DurationText(kEvidenceLimit)));
     reply.set_done(true);
     shared_.Send(fresh.to, wire::Type::kClientReply, reply);
     return true;

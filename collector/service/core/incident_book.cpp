@@ -66,8 +66,7 @@ bool IncidentBook::gathering() const {
 void IncidentBook::Sweep() {
   std::erase_if(incidents_, [this](const auto& incident) {
     const Gathering& g = *incident.second;
-    return (g.phase == Gathering::Phase::kDone || g.dead) && !g.working &&
-           shared_.now - g.done_ns > shared_.options.forget_after_ns;
+    return (g.phase == Gathering::Phase::kDone || g.dead) && !g.working && shared_.now - g.done_ns > kForgetAfter;
   });
 }
 

@@ -17,7 +17,9 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostHardwareLines = 16;  // lines about hardware, for `lockstep top`
+constexpr size_t kMergedRanks = 256;              // maximum number of ranks that send only stacks
+constexpr int64_t kDesyncConfirm = 60 * kSecond;  // a difference not seen again within this time is ignored
+constexpr size_t kMostHardwareLines = 16;         // lines about hardware, for `lockstep top`
 
 // Returns a round without digests, to collect the evidence of an incident with lost digests.
 std::shared_ptr<DigestRound> RoundWithoutDigests(const IncidentState& state) {
@@ -96,8 +98,7 @@ void Incidents::WriteVerdict(Gathering* incident, std::function<void(Gathering*)
   incident->working = true;
   book_.WorkFor(
       incident, CoreTask::Lane::kAnalysis,
-      [round, written, first, now = shared_.now, most = shared_.options.evidence_ranks,
-       merged = shared_.options.merged_ranks] {
+      [round, written, first, now = shared_.now, most = shared_.options.evidence_ranks, merged = kMergedRanks] {
         written->verdict = WithCircumstances(round->verdict(), round->bundle());
         written->text = VerdictText(written->verdict, round->bundle());
         written->json = ReportJson(written->verdict);
@@ -176,7 +177,7 @@ void Incidents::Tick(Gathering* incident) {
   if (incident->phase != Gathering::Phase::kEverything || !rings_.Tick(incident)) return;
   const DesyncFacts& desync = incident->state.desync;
   if (desync.text.empty() || desync.confirmed || incident->resumed) return StartFinal(incident);
-  if (shared_.now - incident->phase_ns > shared_.options.desync_confirm_ns) desyncs_.Abandon(incident);
+  if (shared_.now - incident->phase_ns > kDesyncConfirm) desyncs_.Abandon(incident);
 }
 
 void Incidents::AfterEvidence(Gathering* incident) {

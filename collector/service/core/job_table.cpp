@@ -10,6 +10,7 @@
 namespace lockstep {
 namespace {
 
+constexpr size_t kMostJobs = 1024;
 // Limits for waiting small messages (late reports and exits): their number, and the size of each.
 constexpr size_t kMostEarly = 65536, kMostEarlyBytes = 16384;
 constexpr size_t kMostNameBytes = 200;
@@ -61,7 +62,7 @@ JobTable::SenderKey JobTable::KeyOfSender(const wire::Received& received, const 
 Job* JobTable::JobNumber(const JobIdentity& identity, int number) {
   const std::string base = BaseKeyOf(identity), key = number == 0 ? base : absl::StrCat(base, "#", number + 1);
   if (Job* job = Find(key)) return job;
-  if (jobs_.size() >= shared_.options.most_jobs) {
+  if (jobs_.size() >= kMostJobs) {
     ++shared_.counters.malformed;
     return nullptr;
   }
@@ -88,13 +89,13 @@ Job* JobTable::JobOf(const wire::Received& received, const Heartbeat& heartbeat,
     return nullptr;
   }
   const std::string base = BaseKeyOf(identity);
-  if (families_.count(base) == 0 && families_.size() >= shared_.options.most_jobs) {
+  if (families_.count(base) == 0 && families_.size() >= kMostJobs) {
     ++shared_.counters.malformed;
     return nullptr;
   }
   Family& family = families_[base];
   const SenderKey sender = KeyOfSender(received, identity, host);
-  if (family.heard.count(sender.key) == 0 && family.heard.size() >= shared_.options.most_hosts) {
+  if (family.heard.count(sender.key) == 0 && family.heard.size() >= kMostHosts) {
     ++shared_.counters.malformed;
     return nullptr;
   }
@@ -165,7 +166,7 @@ void JobTable::OnHeartbeat(const wire::Received& received) {
 // message does not count.
 std::optional<uint32_t> JobTable::FromAgent(const wire::Received& received, const Heartbeat& heartbeat,
                                             const std::string& host, HeartbeatFacts seen, Job* job) {
-  if (job->hosts.count(host) == 0 && job->hosts.size() >= shared_.options.most_hosts) {
+  if (job->hosts.count(host) == 0 && job->hosts.size() >= kMostHosts) {
     ++shared_.counters.malformed;
     return std::nullopt;
   }

@@ -38,6 +38,10 @@ constexpr size_t kMostNamed = 4096;  // maximum number of ranks or hosts in a ma
 
 using Json = nlohmann::ordered_json;
 
+absl::StatusOr<std::string> Read(const std::string& folder, const char* name) {
+  return ReadWholeFile(folder + name, kMostStateBytes, Links::kRefuse);
+}
+
 Json RanksJson(const Ranks& ranks) {
   Json list = Json::array();
   for (const Ranks::Run& run : ranks.runs()) list.push_back({run.first, run.last});
@@ -178,7 +182,7 @@ std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<st
   for (const std::string& name : NamesIn(out)) {
     if (!absl::StartsWith(name, "lockstep-incident-")) continue;
     const std::string folder = absl::StrCat(out, "/", name);
-    const absl::StatusOr<std::string> text = ReadWholeFile(folder + kStateFile, kMostStateBytes, Links::kRefuse);
+    const absl::StatusOr<std::string> text = Read(folder, kStateFile);
     if (absl::IsNotFound(text.status())) {
       RemoveIfBegun(folder);
       continue;
@@ -205,7 +209,8 @@ bool DeclaredBefore::Is(const Verdict& verdict, int64_t since_real_ns) const {
          std::equal(culprits.begin(), culprits.end(), finding.culprit_ranks().begin(), finding.culprit_ranks().end());
 }
 
-std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
+std::vector<DeclaredBefore> FindDeclared(const std::string& out) {
+  constexpr size_t kMost = 256;
   std::vector<std::pair<int64_t, std::string>> folders;  // sorted by the time of their last write
   for (const std::string& name : NamesIn(out)) {
     const std::string folder = absl::StrCat(out, "/", name);
@@ -215,14 +220,13 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
     folders.emplace_back(info.st_mtime, folder);
   }
   std::sort(folders.rbegin(), folders.rend());
-  if (folders.size() > most) folders.resize(most);
+  if (folders.size() > kMost) folders.resize(kMost);
   std::vector<DeclaredBefore> found;
   for (const auto& [when, folder] : folders) {
     DeclaredBefore before;
     before.folder = folder;
-    const absl::StatusOr<std::string> state = ReadWholeFile(folder + kStateFile, kMostStateBytes, Links::kRefuse);
-    const absl::StatusOr<std::string> manifest =
-        ReadWholeFile(folder + "/manifest.json", kMostStateBytes, Links::kRefuse);
+    const absl::StatusOr<std::string> state = Read(folder, kStateFile);
+    const absl::StatusOr<std::string> manifest = Read(folder, "/manifest.json");
     bool declared = false;
     if (const absl::StatusOr<IncidentState> open = state.ok() ? ParseState(*state) : state.status(); open.ok()) {
       before.identity = open->identity;
@@ -238,8 +242,7 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
       declared = JsonFlag(json, "declared");
     }
     if (!declared && before.desync_comm == 0) continue;
-    const absl::StatusOr<std::string> verdict =
-        ReadWholeFile(folder + "/verdict.json", kMostStateBytes, Links::kRefuse);
+    const absl::StatusOr<std::string> verdict = Read(folder, "/verdict.json");
     const nlohmann::json json = verdict.ok() ? ParseJson(*verdict) : nlohmann::json();
     if (json.is_object()) {
       before.known = true;
@@ -258,8 +261,7 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
 }
 
 VerdictTexts ReadVerdictTexts(const std::string& folder) {
-  return {ReadWholeFile(folder + "/verdict.txt", kMostStateBytes, Links::kRefuse).value_or(""),
-          ReadWholeFile(folder + "/verdict.json", kMostStateBytes, Links::kRefuse).value_or("")};
+  return {Read(folder, "/verdict.txt").value_or(""), Read(folder, "/verdict.json").value_or("")};
 }
 
 absl::StatusOr<Bundle> ReadDigests(const std::string& folder) {
@@ -379,6 +381,10 @@ int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdic
   return -1;
 }
 
+void MakeFirst(int finding, Verdict* verdict) {
+  for (int i = finding; i > 0; --i) verdict->mutable_findings()->SwapElements(i, i - 1);
+}
+
 }  // namespace
 
 void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
@@ -391,10 +397,9 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   if (const int closer = CloserFinding(desync, id, *verdict); closer >= 0) {
     // The finding contains more information than the hashes.
     verdict->mutable_findings(closer)->add_evidence()->set_text(desync.where);
-    for (int i = closer; i > 0; --i) verdict->mutable_findings()->SwapElements(i, i - 1);
-    return;
+    return MakeFirst(closer, verdict);
   }
-  Finding first;
+  Finding& first = *verdict->add_findings();
   first.set_kind(SILENT_DESYNC);
   for (const int32_t rank : desync.odd) {
     first.add_culprit_ranks(rank);
@@ -411,14 +416,11 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
       "compare what these ranks' code did between the two collectives; the job continues, but its results may be "
       "wrong");
   first.add_advice_steps(first.advice());
-  google::protobuf::RepeatedPtrField<Finding> others;
-  others.Swap(verdict->mutable_findings());
-  *verdict->add_findings() = std::move(first);
-  for (Finding& other : others) verdict->add_findings()->Swap(&other);
+  MakeFirst(verdict->findings_size() - 1, verdict);
 }
 
 absl::Status FinaliseFolder(const std::string& folder) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(folder + kStateFile, kMostStateBytes, Links::kRefuse);
+  const absl::StatusOr<std::string> text = Read(folder, kStateFile);
   if (!text.ok()) return text.status();
   absl::StatusOr<IncidentState> state = ParseState(*text);
   if (!state.ok()) return state.status();
@@ -437,20 +439,17 @@ absl::Status FinaliseFolder(const std::string& folder) {
     unknown.Subtract(known);
     if (!unknown.empty()) {
       missing.push_back(host);
-      Problem problem;
-      problem.text =
-          absl::StrCat("the agent of ", host, " sent nothing: nothing is known about its ranks ", unknown.Text());
-      problem.like = "agent gave nothing";
-      bundle->problems.push_back(std::move(problem));
+      bundle->problems.push_back(
+          {.text =
+               absl::StrCat("the agent of ", host, " sent nothing: nothing is known about its ranks ", unknown.Text()),
+           .like = "agent gave nothing"});
       continue;
     }
     if (!state->everything || stat(absl::StrCat(folder, "/", DumpFileName(host)).c_str(), &info) == 0) continue;
     missing.push_back(host);
-    Problem problem;
-    problem.text =
-        absl::StrCat("full rings from ", host, " did not arrive: only digests exist for ranks ", ranks.Text());
-    problem.like = "digests only";
-    bundle->problems.push_back(std::move(problem));
+    bundle->problems.push_back(
+        {.text = absl::StrCat("full rings from ", host, " did not arrive: only digests exist for ranks ", ranks.Text()),
+         .like = "digests only"});
   }
   // For a desync, only the rings of a few ranks were requested, so missing data of the others proves nothing.
   if (!state->desync.text.empty()) bundle->ranks_expected = static_cast<int32_t>(bundle->ranks.size());
@@ -481,7 +480,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
 }
 
 absl::Status ReadFinal(const std::string& folder, Incident* incident) {
-  const absl::StatusOr<std::string> bytes = ReadWholeFile(folder + kFinalFile, kMostStateBytes, Links::kRefuse);
+  const absl::StatusOr<std::string> bytes = Read(folder, kFinalFile);
   if (!bytes.ok()) return bytes.status();
   if (!incident->ParseFromString(*bytes)) return absl::DataLossError(absl::StrCat(folder, kFinalFile, " is damaged"));
   unlink((folder + kFinalFile).c_str());

@@ -72,8 +72,8 @@ struct DeclaredBefore {
   // the last progress), or the first findings are equal.
   bool Is(const Verdict& verdict, int64_t since_real_ns) const;
 };
-// Returns the declared hangs and desyncs among the `most` newest incidents in `out`.
-std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most = 256);
+// Returns the declared hangs and desyncs among the 256 newest incidents in `out`.
+std::vector<DeclaredBefore> FindDeclared(const std::string& out);
 // The verdict that an earlier process wrote: verdict.txt and verdict.json; empty if there is none.
 struct VerdictTexts {
   std::string text, json;

@@ -9,6 +9,7 @@
 namespace lockstep {
 namespace {
 
+constexpr size_t kMostWaitingChunkBytes = size_t{64} << 20;
 constexpr int64_t kActiveFor = 2'000'000'000;  // a host that sends nothing for this long does not delay others
 
 }  // namespace
@@ -76,7 +77,7 @@ void RingGathering::OnChunk(const wire::Received& received) {
     book_.SayOnce(incident, absl::StrCat("reached the quota of ", shared_.options.quota, " bytes; refusing more data"));
     return refuse("the collector has reached its quota");
   }
-  if (!incident->ready || waiting_chunk_bytes_ + chunk->data().size() > shared_.options.most_waiting_chunk_bytes) {
+  if (!incident->ready || waiting_chunk_bytes_ + chunk->data().size() > kMostWaitingChunkBytes) {
     ++shared_.counters.chunks_put_off;  // the agent sends the chunk again
     return;
   }
@@ -167,8 +168,7 @@ bool RingGathering::Tick(Gathering* incident) {
     if (gathering.done || gathering.given_up) continue;
     ++left;
     if (!gathering.asked) continue;
-    if (host.empty() && !incident->whole.empty() &&
-        shared_.now - gathering.heard_ns > shared_.options.ask_again_ns / 2) {
+    if (host.empty() && !incident->whole.empty() && shared_.now - gathering.heard_ns > kAskAgain / 2) {
       gathering.done = true;  // ranks on unknown hosts; some have sent rings, and nothing more arrives
       --left;
       continue;
@@ -183,8 +183,7 @@ bool RingGathering::Tick(Gathering* incident) {
     const auto known = job == nullptr ? std::map<std::string, JobHost>::iterator() : job->hosts.find(host);
     const bool elsewhere = job != nullptr && known != job->hosts.end() && !known->second.silent &&
                            known->second.address.peer != 0 && !(known->second.address == gathering.asked_at);
-    if (elsewhere || (shared_.now - gathering.asked_ns > shared_.options.ask_again_ns &&
-                      shared_.now - gathering.heard_ns > shared_.options.ask_again_ns)) {
+    if (elsewhere || (shared_.now - gathering.asked_ns > kAskAgain && shared_.now - gathering.heard_ns > kAskAgain)) {
       RequestRings(incident, host, &gathering);
     }
     if (shared_.now - gathering.heard_ns <= kActiveFor) ++active;

@@ -12,6 +12,12 @@
 namespace lockstep {
 namespace {
 
+// For this long after its first message, a job is not judged while members of its communicators are unknown. After a
+// restart, agents report one by one, so the others would seem to be missing.
+constexpr int64_t kGatherAfter = 10 * kSecond;
+// A round of digests ends when all have arrived, or after the third limit. After the first limit, it ends if missing
+// hosts were asked again and nothing arrived during the second limit (or a quarter of the time so far).
+constexpr int64_t kDigestLeast = 2 * kSecond, kDigestQuiet = kSecond, kDigestMost = 15 * kSecond;
 constexpr int64_t kSaySame = 30 * kSecond;
 constexpr size_t kMostSampleRequests = 64;  // maximum number of requests whose answers are still used
 // Limits for answers that wait while a round is being judged: their number and total size.
@@ -42,7 +48,7 @@ void Rounds::OnDigest(const wire::Received& received) {
   JobHost* entry = nullptr;
   if (const auto known = job->hosts.find(host); known != job->hosts.end()) {
     entry = &known->second;
-  } else if (job->hosts.size() < shared_.options.most_hosts) {
+  } else if (job->hosts.size() < kMostHosts) {
     entry = &job->hosts[host];
     entry->heard_ns = shared_.now;
   }
@@ -69,9 +75,9 @@ void Rounds::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks,
     if (job->complete.count(host) != 0) return;
     ++shared_.counters.digests_late;
     // Repeats the round only if it will wait longer. Otherwise a slow fleet would be asked again and again.
-    const int64_t took = std::min(shared_.now - job->full_asked_ns, shared_.options.digest_most_ns);
+    const int64_t took = std::min(shared_.now - job->full_asked_ns, kDigestMost);
     if (took <= job->patience_ns) return;
-    job->patience_ns = std::min(took + took / 2, shared_.options.digest_most_ns);
+    job->patience_ns = std::min(took + took / 2, kDigestMost);
     job->gather_again = true;
     return;
   }
@@ -183,15 +189,15 @@ bool Rounds::AllAreIn(const Job& job) {
 bool Rounds::IsIn(Job* job) {
   const int64_t since = shared_.now - job->asked_ns;
   if (AllAreIn(*job)) {
-    if (!job->samples) job->patience_ns = std::min(since + since / 2, shared_.options.digest_most_ns);
+    if (!job->samples) job->patience_ns = std::min(since + since / 2, kDigestMost);
     return true;
   }
-  if (since >= shared_.options.digest_most_ns) return true;
+  if (since >= kDigestMost) return true;
   const int64_t quiet = shared_.now - job->digest_ns;
-  if (job->samples) return since >= shared_.options.digest_least_ns && quiet >= shared_.options.digest_quiet_ns;
+  if (job->samples) return since >= kDigestLeast && quiet >= kDigestQuiet;
   // Until the first answer, all hosts may be slow. Repeating the request would slow them down further.
-  if (job->got.empty() || since < std::max(shared_.options.digest_least_ns, job->patience_ns)) return false;
-  if (quiet < std::max(shared_.options.digest_quiet_ns, since / 4)) return false;
+  if (job->got.empty() || since < std::max(kDigestLeast, job->patience_ns)) return false;
+  if (quiet < std::max(kDigestQuiet, since / 4)) return false;
   if (job->again_request != 0) return true;
   AskOnceMore(job);
   return false;
@@ -200,7 +206,7 @@ bool Rounds::IsIn(Job* job) {
 // Repeats the request in case it or an answer was lost in a full queue. This also gives a slow agent more time.
 void Rounds::AskOnceMore(Job* job) {
   job->again_request = shared_.NextRequest();
-  job->digest_ns = shared_.now + shared_.options.digest_quiet_ns;  // waits this long again for the answers
+  job->digest_ns = shared_.now + kDigestQuiet;  // waits this long again for the answers
   Ranks missing = job->wanted;
   missing.Subtract(job->got);
   if (missing.empty()) return;
@@ -362,7 +368,7 @@ void Rounds::Tick(Job* job) {
     job->gather_again = false;
     const Wish wish = job->detector.Wanted(shared_.now);
     if (wish.digests) {
-      const bool all_here = shared_.now - job->met_ns >= shared_.options.gather_after_ns || !job->MembersUnknown();
+      const bool all_here = shared_.now - job->met_ns >= kGatherAfter || !job->MembersUnknown();
       if (all_here) Start(job, false);
     } else if (!wish.samples.empty()) {
       StartSamples(job, wish.samples);

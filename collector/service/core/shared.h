@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/util/time_units.h"
 #include "collector/detect/detector.h"
 #include "collector/incident/store.h"
 #include "collector/service/core/job.h"
@@ -24,29 +25,17 @@ struct CoreOptions {
   uint64_t instance = 0;  // random for each process
   DetectorLimits limits;
   StoreLimits store;
-  uint64_t quota = uint64_t{1} << 40;  // maximum size of all incidents that this process gathers, in bytes
-  // For this long after its first message, a job is not judged while members of its communicators are unknown. After a
-  // restart, agents report one by one, so the others would seem to be missing.
-  int64_t gather_after_ns = 10'000'000'000;
-  int64_t silent_after_ns = 5'000'000'000;    // time without a message after which an agent or relay is silent
-  int64_t forget_after_ns = 600'000'000'000;  // time without a message after which a job is forgotten
-  // A round of digests ends when all have arrived, or after the third limit. After the first limit, it ends if missing
-  // hosts were asked again and nothing arrived during the second limit (or a quarter of the time so far).
-  int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
-  int64_t evidence_ns = 15'000'000'000;           // time limit for all evidence of an incident
-  size_t fresh_ranks = 16;                        // maximum number of ranks whose stacks are taken when a user asks
-  int64_t ask_evidence_again_ns = 5'000'000'000;  // time without an answer before a host is asked again for evidence
+  uint64_t quota = uint64_t{1} << 40;       // maximum size of all incidents that this process gathers, in bytes
+  int64_t silent_after_ns = 5'000'000'000;  // time without a message after which an agent or relay is silent
   size_t evidence_ranks = 64;
-  size_t merged_ranks = 256;     // maximum number of ranks that send only stacks
-  size_t everything_hosts = 16;  // maximum number of hosts that send whole rings at the same time
-  // Maximum number of silent desyncs per job whose rings are requested, and of ranks per desync.
-  size_t desync_gatherings = 4, desync_ranks = 64;
-  int64_t desync_confirm_ns = 60'000'000'000;  // a difference not seen again within this time is ignored
-  int64_t ask_again_ns = 10'000'000'000;       // time without an answer before a host is asked again for rings
+  size_t everything_hosts = 16;         // maximum number of hosts that send whole rings at the same time
   int64_t give_up_ns = 60'000'000'000;  // after this time without an answer, the incident continues without the host
-  size_t most_jobs = 1024, most_hosts = 65536;  // most_hosts is per job
-  size_t most_waiting_chunk_bytes = size_t{64} << 20;
 };
+
+inline constexpr int64_t kForgetAfter = 600 * kSecond;   // time without a message after which a job is forgotten
+inline constexpr int64_t kEvidenceLimit = 15 * kSecond;  // for all evidence of an incident
+inline constexpr int64_t kAskAgain = 10 * kSecond;  // time without an answer before a host is asked again for rings
+inline constexpr size_t kMostHosts = 65536;         // of one job
 
 // Slow work for one of the owner's threads. Tasks of one lane run one after another, in order.
 struct CoreTask {

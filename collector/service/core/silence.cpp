@@ -27,7 +27,7 @@ void JobTable::LookForSilentFamilies() {
   for (auto family = families_.begin(); family != families_.end();) {
     for (auto heard = family->second.heard.begin(); heard != family->second.heard.end();) {
       const int64_t silent = shared_.now - heard->second.ns;
-      if (silent > shared_.options.forget_after_ns) {
+      if (silent > kForgetAfter) {
         family->second.sorted.Leave(heard->first);
         heard = family->second.heard.erase(heard);
         continue;
@@ -159,7 +159,7 @@ void JobTable::Rebase() {
 }
 
 void JobTable::Sweep(int64_t hold_early_ns) {
-  const int64_t forget = shared_.options.forget_after_ns;
+  const int64_t forget = kForgetAfter;
   std::erase_if(early_, [&](const Early& early) { return shared_.now - early.at_ns > hold_early_ns; });
   absl::erase_if(peers_, [&](const auto& peer) { return shared_.now - peer.second.heard_ns > forget; });
   std::erase_if(jobs_,

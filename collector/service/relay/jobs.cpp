@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMostEarly = 4096;  // maximum number of small messages: late reports and exits
 constexpr size_t kMostEarlyBytes = 16384;
+constexpr size_t kMostJobs = 1024;
 
 std::string BaseOf(JobIdentity identity) {
   identity.clear_life();
@@ -43,7 +44,7 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
     entry->job = ours;
     if (ours.empty()) return;
     if (jobs_.count(ours) == 0) {
-      if (jobs_.size() >= options_.most_jobs) {
+      if (jobs_.size() >= kMostJobs) {
         counters_.malformed++;
         entry->job.clear();
         return;

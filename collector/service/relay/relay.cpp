@@ -23,7 +23,12 @@ constexpr size_t kReusedBytes = 16384;  // larger heartbeats are not decoded int
 // If a heartbeat is lost, its numbers are repeated only when something moves. So everything is repeated at this
 // interval.
 constexpr int64_t kEverythingEvery = 30 * kSecond;
-constexpr int64_t kRetryFull = 5'000'000;  // pause before the next attempt if the upstream's queue is full
+constexpr int64_t kRetryFull = 5'000'000;        // pause before the next attempt if the upstream's queue is full
+constexpr int64_t kForgetChild = 600 * kSecond;  // a child that is silent for this long is forgotten
+constexpr size_t kMostChildren = 16384;
+// Limits for data that waits while the upstream accepts none. Chunks beyond the first limit are dropped (they are sent
+// again). Beyond the second limit, the children's connections are not read, so the network slows the children down.
+constexpr size_t kMostChunkQueue = size_t{64} << 20, kMostUrgentBytes = size_t{128} << 20;
 constexpr size_t kMostName = 256;
 constexpr size_t kMostJobsOfHost = 64;
 
@@ -59,7 +64,7 @@ int Relay::Step(int64_t mono_ns, int64_t real_ns) {
   while (std::optional<wire::Message> message = upstream_->Receive()) FromUpstream(*std::move(message));
   bool more = false;
   int taken = 0;
-  for (; urgent_bytes_ < options_.most_urgent_bytes; taken++) {
+  for (; urgent_bytes_ < kMostUrgentBytes; taken++) {
     std::optional<wire::Received> received = server_->Receive();
     if (!received) break;
     FromChild(*std::move(received));
@@ -95,14 +100,15 @@ int Relay::Step(int64_t mono_ns, int64_t real_ns) {
   return taken;
 }
 
+bool Relay::Decode(const wire::Message& message, google::protobuf::MessageLite* into) {
+  const bool valid = wire::DecodeBody(message, into).ok();
+  if (!valid) counters_.malformed++;
+  return valid;
+}
+
 void Relay::FromUpstream(wire::Message message) {
   if (message.header.type == wire::Type::kWelcome && message.header.route.empty()) {
-    Welcome welcome;
-    if (wire::DecodeBody(message, &welcome).ok()) {
-      Welcomed(welcome);
-    } else {
-      counters_.malformed++;
-    }
+    if (Welcome welcome; Decode(message, &welcome)) Welcomed(welcome);
     return;
   }
   if (message.header.route.empty()) {
@@ -181,13 +187,10 @@ void Relay::FromChild(wire::Received received) {
 
 void Relay::OnHello(const wire::Received& received) {
   Hello hello;
-  if (!wire::DecodeBody(received.message, &hello).ok()) {
-    counters_.malformed++;
-    return;
-  }
+  if (!Decode(received.message, &hello)) return;
   Child* child = ChildOf(received.peer);
   if (child == nullptr) {
-    if (children_.size() >= options_.most_children) {
+    if (children_.size() >= kMostChildren) {
       counters_.malformed++;
       return;
     }
@@ -252,10 +255,7 @@ void Relay::OnHeartbeat(const wire::Received& received) {
 
 void Relay::OnEnded(wire::Received received) {
   ProcessEnded ended;
-  if (!wire::DecodeBody(received.message, &ended).ok()) {
-    counters_.malformed++;
-    return;
-  }
+  if (!Decode(received.message, &ended)) return;
   JobIdentity ours;
   if (!Named(received, ended.job(), &ours)) return;
   if (ours.life() != ended.job().life()) {
@@ -270,10 +270,7 @@ void Relay::OnEnded(wire::Received received) {
 
 void Relay::OnLate(const wire::Received& received) {
   LateReport report;
-  if (!wire::DecodeBody(received.message, &report).ok()) {
-    counters_.malformed++;
-    return;
-  }
+  if (!Decode(received.message, &report)) return;
   JobIdentity ours;
   if (!Named(received, report.job(), &ours)) return;
   *report.mutable_job() = ours;
@@ -360,7 +357,7 @@ void Relay::SendUp(wire::Message message) {
   const bool chunk = message.header.type == wire::Type::kChunk;
   std::deque<wire::Message>& queue = chunk ? chunks_ : urgent_;
   if (welcomed_ && queue.empty() && (!chunk || urgent_.empty()) && upstream_->Send(message).ok()) return;
-  if (chunk && chunk_bytes_ + message.body.size() > options_.most_chunk_bytes) {
+  if (chunk && chunk_bytes_ + message.body.size() > kMostChunkQueue) {
     counters_.chunks_dropped++;
     return;
   }
@@ -389,10 +386,7 @@ bool Relay::Concerned(const Child& child, const ChildJob& known, const std::stri
 // Sends a request to the children with the wanted ranks, using each child's own number for the job.
 void Relay::Distribute(const wire::Message& message) {
   CollectRequest request;
-  if (!wire::DecodeBody(message, &request).ok()) {
-    counters_.malformed++;
-    return;
-  }
+  if (!Decode(message, &request)) return;
   if (request.phase() == CollectRequest::EXAMINE) return DistributeToAll(message, request);
   const std::string job = request.job().SerializeAsString();
   Ranks ranks = Ranks::FromOrNone(request.ranks());
@@ -487,7 +481,7 @@ void Relay::Housekeep() {
       child.silent = true;
       MarkSilent(child);
     }
-    if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
+    if (unheard > kForgetChild || (child.gone && child.jobs.empty())) over.push_back(peer);
     // The child still reports, but not this job: the job has ended, or another generation of it has begun.
     std::vector<std::string> left;
     for (const auto& [key, said] : child.jobs) {

@@ -32,13 +32,6 @@ struct RelayOptions {
   int64_t heartbeat_ns = 1'000'000'000;
   int64_t late_ns = 250'000'000;  // stacks, and later reports of one wait, are combined for this time
   int64_t silent_after_ns = 5'000'000'000;
-  int64_t forget_after_ns = 600'000'000'000;  // a child that is silent for this long is forgotten
-  // Limits for data that waits while the upstream accepts none. Chunks beyond the first limit are dropped (they are
-  // sent again). Beyond the second limit, the children's connections are not read, so the network slows the children
-  // down.
-  size_t most_chunk_bytes = size_t{64} << 20;
-  size_t most_urgent_bytes = size_t{128} << 20;
-  size_t most_children = 16384, most_jobs = 1024;
 };
 
 // Counted since the start.
@@ -111,6 +104,8 @@ class Relay {
   };
 
   Relay(const RelayOptions& options) : options_(options) {}
+  // Decodes a message. If the message is invalid, counts it and returns false.
+  bool Decode(const wire::Message& message, google::protobuf::MessageLite* into);
   void FromUpstream(wire::Message message);
   void FromChild(wire::Received received);
   void OnHello(const wire::Received& received);

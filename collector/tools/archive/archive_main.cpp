@@ -343,12 +343,17 @@ int Query(const Options& options, Store* store) {
   return written ? kDone : kFailed;
 }
 
+// Reads standard input up to its end, at most `most` bytes.
+std::string ReadInput(size_t most) {
+  std::string text;
+  for (int c = getchar(); c != EOF && text.size() < most; c = getchar()) text.push_back(static_cast<char>(c));
+  return text;
+}
+
 // For verdicts (analyzer/report/before.h): reads a question from standard input, and always writes an answer to
 // standard output.
 int AnswerVerdict(const Options& options, Store* store) {
-  std::string question;
-  for (int c = getchar(); c != EOF && question.size() < kMostQuestion; c = getchar())
-    question.push_back(static_cast<char>(c));
+  const std::string question = ReadInput(kMostQuestion);
   const bool best = options.verb == "best";
   const absl::StatusOr<std::string> statement =
       best ? BestStatement(question) : BeforeStatement(question, options.query.cluster);
@@ -361,7 +366,7 @@ int AnswerVerdict(const Options& options, Store* store) {
 int SendJobs(const Options& options, Store* store) {
   absl::StatusOr<std::string> text = std::string();
   if (options.words[0] == "-") {
-    for (int c = getchar(); c != EOF && text->size() < kMostJobs; c = getchar()) text->push_back(static_cast<char>(c));
+    text = ReadInput(kMostJobs);
     if (text->size() == kMostJobs) text = absl::InvalidArgumentError("too much input; give fewer lines at a time");
   } else {
     text = ReadWholeFile(options.words[0], kMostJobs, Links::kRefuse);
@@ -375,7 +380,7 @@ int SendJobs(const Options& options, Store* store) {
     for (const JobDay& day : *days) {
       const Json row = {{"day", day.day},   {"cluster", options.query.cluster}, {"job", day.job},
                         {"source", "jobs"}, {"seconds", day.seconds},           {"ranks", day.ranks}};
-      absl::StrAppend(&by_day[day.day], row.dump(-1, ' ', true, Json::error_handler_t::replace), "\n");
+      absl::StrAppend(&by_day[day.day], Dump(row), "\n");
     }
     for (const auto& [day, rows] : by_day) {
       if (status.ok()) status = store->Insert("job_days", rows);

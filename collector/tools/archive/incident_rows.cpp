@@ -45,12 +45,8 @@ double Real(const Json& json, const char* name) {
   return std::isfinite(value) && std::abs(value) < 1e18 ? value : 0;
 }
 
-const Json& Part(const Json& json, const char* name, bool array) {
-  return array ? JsonList(json, name) : JsonMember(json, name);
-}
-
 void AddComm(const Json& from, Json* row) {
-  const Json& comm = Part(from, "communicator", false);
+  const Json& comm = JsonMember(from, "communicator");
   const std::string name = Text(comm, "name", 200);
   (*row)["comm_id"] = Text(comm, "id", 200);
   (*row)["comm_name"] = name;
@@ -70,7 +66,7 @@ absl::StatusOr<Json> Parsed(const std::string& path, size_t most) {
 Json HostsOf(const Json& finding) {
   std::vector<std::pair<std::string, int>> hosts;
   size_t looked = 0;
-  for (const Json& culprit : Part(finding, "culprits", true)) {
+  for (const Json& culprit : JsonList(finding, "culprits")) {
     if (++looked > kMostCulprits) break;
     if (!culprit.is_object()) continue;
     const std::string host = Text(culprit, "host", 256);
@@ -91,7 +87,7 @@ Json HostsOf(const Json& finding) {
 Json PlacesOf(const Json& finding) {
   Json places = Json::array();
   size_t looked = 0;
-  for (const Json& evidence : Part(finding, "evidence", true)) {
+  for (const Json& evidence : JsonList(finding, "evidence")) {
     if (++looked > 10'000 || places.size() >= kMostNames) break;
     if (!evidence.is_object()) continue;
     const std::string place = HostRedaction().Frame(Text(evidence, "place"));
@@ -107,21 +103,21 @@ class VerdictRows {
       : name_(name), sink_(sink), notes_(notes) {}
 
   absl::Status Findings(const Json& verdict) {
-    return ForEach(Part(verdict, "findings", true), kMostFindings, "findings", [&](const Json& finding, size_t number) {
-      Json row = Row();
+    return ForEach(JsonList(verdict, "findings"), kMostFindings, "findings", [&](const Json& finding, size_t number) {
+      Json row = name_.NewRow();
       row["number"] = number;
       for (const char* text : {"kind", "cause", "activity"}) row[text] = Text(finding, text, 64);
       AddComm(finding, &row);
       row["operation"] = Text(finding, "operation", 64);
       row["sequence"] = Whole(finding, "sequence", -1, std::numeric_limits<int64_t>::max(), -1);
       row["victims"] = Count(finding, "victim_count");
-      row["culprits"] = Part(finding, "culprit_ranks", true).size();
+      row["culprits"] = JsonList(finding, "culprit_ranks").size();
       row["confidence"] = Real(finding, "confidence");
       row["hypothesis"] = int{JsonFlag(finding, "hypothesis")};
       row["slowdown"] = Real(finding, "slowdown");
       row["cost_ns_per_step"] = Ns(finding, "cost_ns_per_step");
       row["pattern"] = Text(finding, "pattern", 100);
-      const Json& common = Part(finding, "common_factor", false);
+      const Json& common = JsonMember(finding, "common_factor");
       row["common_kind"] = Text(common, "kind", 64);
       row["common_name"] = Text(common, "name", 256);
       row["places"] = PlacesOf(finding);
@@ -132,9 +128,9 @@ class VerdictRows {
   }
 
   absl::Status Creations(const Json& verdict) {
-    const Json& creations = Part(Part(verdict, "start_up", false), "creations", true);
+    const Json& creations = JsonList(JsonMember(verdict, "start_up"), "creations");
     return ForEach(creations, kMostCreations, "creations", [&](const Json& creation, size_t number) {
-      Json row = Row();
+      Json row = name_.NewRow();
       row["number"] = number;
       AddComm(creation, &row);
       row["call"] = Text(creation, "call", 64);
@@ -148,8 +144,8 @@ class VerdictRows {
   }
 
   absl::Status Links(const Json& verdict, const OperationFacts& facts) {
-    return ForEach(Part(verdict, "bandwidths", true), kMostLinks, "bandwidths", [&](const Json& bandwidth, size_t) {
-      Json row = Row();
+    return ForEach(JsonList(verdict, "bandwidths"), kMostLinks, "bandwidths", [&](const Json& bandwidth, size_t) {
+      Json row = name_.NewRow();
       AddComm(bandwidth, &row);
       row["operation"] = Text(bandwidth, "operation", 64);
       row["bytes"] = Ns(bandwidth, "bytes");
@@ -165,8 +161,8 @@ class VerdictRows {
   }
 
   absl::Status Speeds(const Json& verdict) {
-    return ForEach(Part(verdict, "speeds", true), kMostSpeeds, "speeds", [&](const Json& speed, size_t) {
-      Json row = Row();
+    return ForEach(JsonList(verdict, "speeds"), kMostSpeeds, "speeds", [&](const Json& speed, size_t) {
+      Json row = name_.NewRow();
       row["real_ns"] = name_.real_ns;
       row["operation"] = Text(speed, "operation", 64);
       row["bytes"] = Ns(speed, "bytes");
@@ -181,8 +177,8 @@ class VerdictRows {
   }
 
   absl::Status Incident(const Json& verdict) {
-    Json row = Row();
-    const Json& findings = Part(verdict, "findings", true);
+    Json row = name_.NewRow();
+    const Json& findings = JsonList(verdict, "findings");
     const Json none = Json::object();
     const Json& first = !findings.empty() && findings[0].is_object() ? findings[0] : none;
     row["real_ns"] = name_.real_ns;
@@ -199,24 +195,18 @@ class VerdictRows {
     row["ranks_expected"] = Count(verdict, "ranks_expected");
     row["ranks_read"] = Count(verdict, "ranks_read");
     row["stalled_ns"] = Ns(verdict, "stalled_ns");
-    const Json& start = Part(verdict, "start_up", false);
+    const Json& start = JsonMember(verdict, "start_up");
     row["start_up_known"] = Ns(start, "total_ns") > 0 ? 1 : 0;
     row["start_up_ns"] = Ns(start, "total_ns");
     row["start_up_waiting_ns"] = Ns(start, "waiting_ns");
     row["start_up_serial_ns"] = Ns(start, "serial_ns");
     row["communicators"] = Count(start, "creations_total");
-    row["problems"] = Part(verdict, "problems", true).size();
+    row["problems"] = JsonList(verdict, "problems").size();
     row["tool_version"] = name_.tool_version;
     return sink_("incidents", row);
   }
 
  private:
-  Json Row() const {
-    Json row;
-    name_.Begin(&row);
-    return row;
-  }
-
   // Calls `use` with each object in the list and its number, at most `most` times.
   template <typename Use>
   absl::Status ForEach(const Json& list, size_t most, const char* what, const Use& use) {
@@ -234,14 +224,14 @@ class VerdictRows {
 
   absl::Status Culprits(const Json& finding, size_t number) {
     size_t here = 0;
-    for (const Json& culprit : Part(finding, "culprits", true)) {
+    for (const Json& culprit : JsonList(finding, "culprits")) {
       if (!culprit.is_object()) continue;
       if (here++ == kMostCulprits || culprits_ == kMostCulpritRows) {
         absl::StrAppend(notes_, "finding ", number, " names more culprits than the ", here - 1, " that are kept\n");
         break;
       }
       ++culprits_;
-      Json row = Row();
+      Json row = name_.NewRow();
       row["finding"] = number;
       row["rank"] = Whole(culprit, "rank", -1, std::numeric_limits<int32_t>::max(), -1);
       row["kind"] = Text(finding, "kind", 64);

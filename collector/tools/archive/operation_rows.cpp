@@ -47,8 +47,7 @@ struct Total {
 
 absl::Status AddTotals(const IncidentName& name, std::map<Key, Total>* totals, const RowSink& sink) {
   for (auto& [key, total] : *totals) {
-    Json row;
-    name.Begin(&row);
+    Json row = name.NewRow();
     row["comm_class"] = key.klass;
     row["operation"] = key.operation;
     row["size_class"] = key.size;
@@ -200,8 +199,7 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
         ++left_out;
         continue;
       }
-      Json row;
-      name.Begin(&row);
+      Json row = name.NewRow();
       row["comm_class"] = key.klass;
       row["operation"] = key.operation;
       row["size_class"] = key.size;

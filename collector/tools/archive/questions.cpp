@@ -17,8 +17,6 @@
 namespace lockstep::archive {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr size_t kMostColumn = 100, kMostAsked = 64, kMostAskedBytes = 256;
 constexpr int kLastIncidents = 1000;  // maximum number of incidents for a verdict
 
@@ -159,7 +157,7 @@ std::string BestAnswer(const absl::StatusOr<Answer>& answer) {
     one["bus_bytes_per_s"] = absl::SimpleAtod(row[4], &rate) ? rate : 0;
     best.push_back(std::move(one));
   }
-  return Json({{"best", best}}).dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  return Dump({{"best", best}}) + "\n";
 }
 
 absl::StatusOr<std::string> BeforeStatement(const std::string& question, const std::string& cluster) {
@@ -182,17 +180,17 @@ absl::StatusOr<std::string> BeforeStatement(const std::string& question, const s
 }
 
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer) {
-  const auto dump = [](const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n"; };
-  if (!answer.ok()) return dump({{"error", std::string(answer.status().message())}});
+  if (!answer.ok()) return Dump({{"error", std::string(answer.status().message())}}) + "\n";
   const Json json = ParseJson<Json>(question);
-  if (!json.is_object() || answer->columns.size() != 5) return dump({{"error", "the archive's answer is not valid"}});
+  if (!json.is_object() || answer->columns.size() != 5)
+    return Dump({{"error", "the archive's answer is not valid"}}) + "\n";
   std::map<std::pair<std::string, std::string>, const std::vector<std::string>*> known;
   int64_t incidents = -1;
   for (const auto& row : answer->rows) {
     if (row[0] == "all" && !absl::SimpleAtoi(row[2], &incidents)) incidents = -1;
     known[{row[0], row[1]}] = &row;
   }
-  if (incidents < 0) return dump({{"error", "the archive's answer is not valid"}});
+  if (incidents < 0) return Dump({{"error", "the archive's answer is not valid"}}) + "\n";
   Json before = Json::array();
   const auto add = [&](const char* what, const std::vector<std::string>& names, bool silent) {
     for (const std::string& name : names) {
@@ -214,7 +212,7 @@ std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answe
   // A count of zero is reported only for a single host, not for one of many hosts or a line of code.
   add("host", hosts, hosts.size() > 1);
   add("code place", Names(json, "places"), true);
-  return dump({{"before", before}});
+  return Dump({{"before", before}}) + "\n";
 }
 
 }  // namespace lockstep::archive

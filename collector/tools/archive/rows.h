@@ -25,8 +25,11 @@ struct IncidentName {
   std::string step, tool_version;
   std::string cluster;  // empty if unknown
   uint32_t restart_count = 0;
-  void Begin(Json* row) const;  // adds the columns day, at, cluster, job, incident
+  Json NewRow() const;  // has the columns day, at, cluster, job, incident
 };
+
+// Returns the value on one line, in ASCII.
+std::string Dump(const Json& json);
 
 // Returns the size rounded down to a power of two; 0 for 0.
 uint64_t SizeClass(uint64_t bytes);

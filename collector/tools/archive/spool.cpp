@@ -30,8 +30,6 @@ bool IsTable(const std::string& name) {
   return std::find(std::begin(kTables), std::end(kTables), name) != std::end(kTables);
 }
 
-std::string Dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
-
 // FNV-1a, only for file names. The file itself contains the incident's identity.
 uint64_t Hash(const std::string& text, uint64_t hash) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

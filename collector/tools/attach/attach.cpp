@@ -270,8 +270,12 @@ Seen LookAt(const AttachOptions& options, const FoundJob& job) {
   Say(absl::StrCat("examining ", JobLine(job), "; this takes a few seconds"));
   std::vector<pid_t> pids;
   for (const RankProcess& rank : job.ranks) pids.push_back(rank.pid);
-  if (const std::optional<Mapped> mapped = ReadMapped(pids[0], "liblockstep.so"); mapped && mapped->lockstep) {
-    const std::string folder = ReadEnvironment(pids[0], "LOCKSTEP_DIR").value_or("");
+  const auto recorded = std::find_if(pids.begin(), pids.end(), [](pid_t pid) {
+    const std::optional<Mapped> mapped = ReadMapped(pid, "liblockstep.so");
+    return mapped && mapped->ring;
+  });
+  if (recorded != pids.end()) {
+    const std::string folder = ReadEnvironment(*recorded, "LOCKSTEP_DIR").value_or("");
     Say(absl::StrCat("this job is recorded, and its rings show more: lockstep analyze ",
                      folder.empty() ? absl::StrCat("/dev/shm/lockstep-", job.ranks[0].uid) : folder));
   }

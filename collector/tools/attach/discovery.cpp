@@ -164,9 +164,11 @@ class Finder {
     if (!pids.empty()) {
       std::vector<Candidate>& chosen = jobs[""];
       for (const pid_t pid : pids) {
-        if (stats_.contains(pid)) chosen.push_back(Look(pid));
+        if (!stats_.contains(pid)) continue;
+        chosen.push_back(Look(pid));
+        chosen.back().library = MapsLibrary(Folder(pid));
       }
-      if (!chosen.empty()) found.jobs.push_back(MakeJob(std::move(chosen)));
+      if (!chosen.empty()) found.jobs.push_back(MakeJob(OneEach(std::move(chosen))));
       return found;
     }
     const std::set<pid_t> own = Above(getpid());

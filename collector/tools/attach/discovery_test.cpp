@@ -123,6 +123,10 @@ TEST_F(DiscoveryTest, RanksAreFoundWithoutTheirStartersAndHelpers) {
   EXPECT_EQ(found.jobs[0].slurm_id, "7");
   EXPECT_EQ(found.jobs[0].world, 2);
   EXPECT_THAT(found.jobs[0].ended, IsEmpty());
+  // pgrep finds a rank's data loaders, too.
+  const Discovery given = Find({200, 201, 300, 301, 400});
+  ASSERT_THAT(given.jobs, SizeIs(1));
+  EXPECT_THAT(Pids(given.jobs[0]), ElementsAre(200, 201));
 }
 
 TEST_F(DiscoveryTest, EveryLaunchersVariablesAreKnown) {

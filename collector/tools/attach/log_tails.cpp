@@ -16,7 +16,7 @@
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/unique_fd.h"
-#include "collector/tools/attach/reading_child.h"
+#include "collector/host/reading_child.h"
 
 namespace lockstep {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "collector/host/reading_child.h"
 #include "collector/tools/attach/discovery.h"
-#include "collector/tools/attach/reading_child.h"
 
 namespace lockstep {
 

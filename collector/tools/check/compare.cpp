@@ -6,11 +6,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/facts/cause.h"
 #include "analyzer/engine/facts/init.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/facts/program.h"
 #include "analyzer/engine/facts/splits.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/rank_text.h"
 
@@ -34,16 +38,57 @@ Fault FromFinding(const Finding& finding) {
   fault.text = fault.ranks.empty() ? finding.summary() : absl::StrCat(RankWord(fault.ranks), " ", finding.summary());
   for (const CallSite& site : finding.call_sites())
     fault.calls.push_back({{site.ranks().begin(), site.ranks().end()}, site.operation(), site.place()});
+  if (fault.ranks.empty() || finding.place().empty()) return fault;
+  const bool shown = std::any_of(fault.calls.begin(), fault.calls.end(), [&](const CallAt& at) {
+    return std::find(at.ranks.begin(), at.ranks.end(), fault.ranks[0]) != at.ranks.end();
+  });
+  if (!shown) fault.calls.push_back({{fault.ranks[0]}, "", PlaceText(finding.place())});
   return fault;
 }
 
+// Ranks that moved shortly before the job ended, and what they did.
+using MovingRanks = std::map<int32_t, const char*>;
+
+MovingRanks FindMoving(const Model& model) {
+  MovingRanks moving;
+  for (const Rank& rank : model.bundle.ranks) {
+    const Process& process = rank.process;
+    if (std::any_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) { return model.Young(rank, op); })) {
+      moving[rank.rank] = "made calls";
+    } else if (ClassifyActivity(process).moving == Moving::kYes) {
+      moving[rank.rank] = "worked";
+    } else if (process.state == "R" && process.sample_gap_ns == 0) {
+      moving[rank.rank] = "waited for a core";
+    }
+  }
+  return moving;
+}
+
+// Returns whether the finding may only mean that the job was ended too early: the ranks that others wait for moved.
+bool MayBeEarly(const Finding& finding, const MovingRanks& moving) {
+  const FindingFacts& facts = FindingFactsOf(finding.kind());
+  if (facts.definite || !facts.rests_on_flight) return false;
+  return std::any_of(moving.begin(), moving.end(), [&](const auto& rank) {
+    const bool culprit = std::find(finding.culprit_ranks().begin(), finding.culprit_ranks().end(), rank.first) !=
+                         finding.culprit_ranks().end();
+    // A rank that is ahead waits for the others.
+    return culprit == (finding.kind() != RANK_AHEAD);
+  });
+}
+
 // Adds the verdict's findings, except slow ranks. A rank that exited normally is at fault only if there is no other
-// finding.
-void AddFindings(const AnalysisView& view, std::vector<Fault>* faults) {
+// finding. `cut` is true if the time limit ended the job. Returns whether a finding was left out because of that.
+bool AddFindings(const AnalysisView& view, bool cut, const MovingRanks& moving, std::vector<Fault>* faults) {
+  bool early = false;
   const Bundle& bundle = view.model.bundle;
   std::vector<Fault> ended;
   for (const Finding& finding : view.verdict.findings()) {
     if (IsSlow(finding.kind())) continue;
+    // A job without a communicator may only start slowly.
+    if (cut && (bundle.comms.empty() || MayBeEarly(finding, moving))) {
+      early = true;
+      continue;
+    }
     const bool only_ended = finding.kind() == RANK_DEAD && finding.detail().number() == 0 &&
                             (finding.reason() == REASON_EXITED || finding.reason() == REASON_EXITED_WHILE_OTHERS_WAIT);
     Fault fault = FromFinding(finding);
@@ -58,6 +103,7 @@ void AddFindings(const AnalysisView& view, std::vector<Fault>* faults) {
     (only_ended ? &ended : faults)->push_back(std::move(fault));
   }
   if (faults->empty()) *faults = std::move(ended);
+  return early;
 }
 
 std::vector<int32_t> GlobalRanks(const Bundle& bundle, const std::vector<int32_t>& indexes) {
@@ -255,6 +301,71 @@ void AddUnmatched(const Model& model, std::vector<Fault>* faults) {
   }
 }
 
+// Returns " for ranks 0-2": the members that have not made this call; empty if there are none.
+std::string ForMissing(const Bundle& bundle, uint32_t comm, const Op& op) {
+  if (ring::IsPointToPoint(op.kind)) return "";  // the call names its peer
+  std::set<int32_t> missing(bundle.comms[comm].members.begin(), bundle.comms[comm].members.end());
+  missing.erase(-1);
+  for (const Rank& rank : bundle.ranks) {
+    if (std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                    [&](const Membership& ms) { return ms.comm == comm && ms.issued >= op.seq; }))
+      missing.erase(rank.rank);
+  }
+  return missing.empty() ? "" : absl::StrCat(" for ", RankWord({missing.begin(), missing.end()}));
+}
+
+// Returns the calls that ranks waited in when the job was ended, and where the other ranks were. Empty if the job was
+// running: no call waited for long, and a rank moved.
+std::vector<Fault> Unfinished(const Model& model, const MovingRanks& moving, bool early) {
+  const Bundle& bundle = model.bundle;
+  std::map<std::tuple<uint32_t, int64_t, std::string>, Fault> calls;           // communicator, number, call
+  std::map<std::pair<std::string, std::string>, std::vector<int32_t>> others;  // what they did, place
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    const auto op = std::find_if(rank.ops.begin(), rank.ops.end(), [&](const Op& each) {
+      return each.membership != kNoIndex && IsInFlight(each.state) && !model.Young(rank, each);
+    });
+    if (op == rank.ops.end()) {
+      const auto moved = moving.find(rank.rank);
+      const char* what = moved != moving.end()        ? moved->second
+                         : rank.process.state.empty() ? "ended, or its process is unknown"
+                                                      : "did not move";
+      others[{what, PlaceText(CodePlace(ParseFrames(rank.process.python_stack)))}].push_back(rank.rank);
+      continue;
+    }
+    const uint32_t comm = rank.memberships[op->membership].comm;
+    const CallAt at = CallOfRank(bundle, r, *op);
+    Fault& fault = calls[{comm, op->seq, at.call}];
+    if (fault.ranks.empty()) fault.text = ForMissing(bundle, comm, *op);
+    fault.ranks.push_back(rank.rank);
+    const auto same =
+        std::find_if(fault.calls.begin(), fault.calls.end(), [&](const CallAt& each) { return each.site == at.site; });
+    if (same == fault.calls.end()) {
+      fault.calls.push_back(at);
+    } else {
+      same->ranks.push_back(rank.rank);
+    }
+  }
+  std::vector<Fault> found;
+  for (auto& [key, fault] : calls) {
+    fault.kind = "UNFINISHED_CALL";
+    fault.text = absl::StrCat(RankWord(fault.ranks), fault.ranks.size() == 1 ? " waits" : " wait", fault.text);
+    found.push_back(std::move(fault));
+  }
+  if (found.empty() && !early && !moving.empty()) return {};
+  Fault rest = {.kind = "NOT_FINISHED", .ranks = {}, .text = "", .calls = {}};
+  for (const auto& [where, ranks] : others) {
+    rest.ranks.insert(rest.ranks.end(), ranks.begin(), ranks.end());
+    rest.calls.push_back({ranks, where.first, where.second});
+  }
+  std::sort(rest.ranks.begin(), rest.ranks.end());
+  rest.text = absl::StrCat(RankWord(rest.ranks), calls.empty()            ? " had not finished"
+                                                 : rest.ranks.size() == 1 ? " was elsewhere"
+                                                                          : " were elsewhere");
+  if (!rest.ranks.empty()) found.push_back(std::move(rest));
+  return found;
+}
+
 }  // namespace
 
 bool IsLaunched(const Op& op) {
@@ -268,7 +379,7 @@ CallAt CallOfRank(const Bundle& bundle, size_t rank_index, const Op& op) {
   return {{rank.rank}, call.on().empty() ? call.text() : absl::StrCat(call.text(), " on ", call.on()), call.site()};
 }
 
-Found FindFaults(const AnalysisView& view, bool whole, bool failed) {
+Found FindFaults(const AnalysisView& view, HowEnded how) {
   const Bundle& bundle = view.model.bundle;
   Found found;
   found.ranks = bundle.ranks.size();
@@ -277,9 +388,11 @@ Found FindFaults(const AnalysisView& view, bool whole, bool failed) {
   for (const Rank& rank : bundle.ranks) {
     found.calls += static_cast<size_t>(std::count_if(rank.ops.begin(), rank.ops.end(), IsLaunched));
     lost |= rank.records_lost > 0 || rank.not_loaded > 0 || rank.damaged;
-    for (const Membership& ms : rank.memberships) lost |= ms.lost_records > 0 || ms.not_loaded > 0;
+    for (const Membership& ms : rank.memberships) lost |= ms.lost_records > 0 || ms.not_loaded > 0 || ms.unrecorded > 0;
   }
-  AddFindings(view, &found.faults);
+  const bool cut = how == HowEnded::kCut;
+  const MovingRanks moving = FindMoving(view.model);
+  const bool early = AddFindings(view, cut, moving, &found.faults);
   NameAbsent(view.model, &found.faults);
   AddFailedCalls(bundle, &found.faults);
   // The rest looks for faults that did not stop the job. If a fault stopped it, ranks differ only because of this
@@ -298,10 +411,11 @@ Found FindFaults(const AnalysisView& view, bool whole, bool failed) {
     for (const Fault& fault : unmatched) ranks.insert(fault.ranks.begin(), fault.ranks.end());
     AddDivergences(view.model, ranks, &found.faults);
   }
-  if (found.faults.empty() && whole) found.faults = std::move(unmatched);
-  if (found.faults.empty() && failed) AddSilent(bundle, &found.faults);
+  if (found.faults.empty() && how == HowEnded::kWell) found.faults = std::move(unmatched);
+  if (found.faults.empty() && how == HowEnded::kFailed) AddSilent(bundle, &found.faults);
   if (found.faults.empty() && !lost) found.faults = FindCycles(view.model);
   if (found.faults.size() > kMostFaults) found.faults.resize(kMostFaults);
+  if (found.faults.empty() && cut) found.unfinished = Unfinished(view.model, moving, early);
   return found;
 }
 

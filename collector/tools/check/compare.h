@@ -26,13 +26,19 @@ struct Fault {
 
 struct Found {
   std::vector<Fault> faults;
+  std::vector<Fault> unfinished;  // no faults: if the time limit ended the job, the calls that ranks waited in
   size_t ranks = 0, comms = 0, calls = 0;
   std::vector<std::string> not_checked;  // each with the reason
 };
 
-// `whole` is true if the job ended by itself with status 0, so a call without a counterpart will never get one.
-// `failed` is true if the job ended by itself with another status.
-Found FindFaults(const AnalysisView& view, bool whole, bool failed = false);
+enum class HowEnded {
+  kWell,    // by itself with status 0, so a call without a counterpart will never get one
+  kFailed,  // by itself with another status
+  kCut,     // at the time limit, so a call that has not completed may still do so if a rank moves
+  kInterrupted,
+};
+
+Found FindFaults(const AnalysisView& view, HowEnded how);
 
 // Finds the first cycle of ranks that would wait for each other without NCCL's buffers, or without concurrent streams
 // (order.cpp).

@@ -17,9 +17,9 @@ using testing::Call;
 using testing::Job;
 using Ranks = std::vector<int32_t>;
 
-Found Look(const Bundle& bundle, bool whole = true) {
+Found Look(const Bundle& bundle, HowEnded how = HowEnded::kWell) {
   Found found;
-  AnalyzeAndLook(bundle, {}, [&](const AnalysisView& view) { found = FindFaults(view, whole); });
+  AnalyzeAndLook(bundle, {}, [&](const AnalysisView& view) { found = FindFaults(view, how); });
   return found;
 }
 
@@ -95,7 +95,7 @@ TEST(Check, ASendThatNobodyReceives) {
   send.seq = 1;
   bundle.ranks[0].ops.push_back(send);
   ExpectOne(Look(bundle), "UNMATCHED_CALL", {0, 1});
-  EXPECT_TRUE(Look(bundle, false).faults.empty()) << "its receive may still have come";
+  EXPECT_TRUE(Look(bundle, HowEnded::kInterrupted).faults.empty()) << "its receive may still have come";
   bundle.ranks[5].records_lost = 1;
   const Found lost = Look(bundle);
   EXPECT_TRUE(lost.faults.empty());
@@ -105,10 +105,43 @@ TEST(Check, ASendThatNobodyReceives) {
 TEST(Check, ARankWithoutRecordsInAJobThatFailed) {
   Bundle bundle = Job(2, 1, 4, 4).Run();
   bundle.ranks.erase(bundle.ranks.begin() + 3);
-  Found found;
-  AnalyzeAndLook(bundle, {}, [&](const AnalysisView& view) { found = FindFaults(view, false, true); });
+  const Found found = Look(bundle, HowEnded::kFailed);
   ASSERT_FALSE(found.faults.empty());
   EXPECT_EQ(found.faults[0].ranks, (Ranks{3}));
+}
+
+// Gives all ranks the last looks that show them at work.
+void Work(Bundle* bundle) {
+  for (Rank& rank : bundle->ranks) rank.process.sample_gap_ns = rank.process.cpu_ns_between_samples = 2'000'000'000;
+}
+
+TEST(Check, RanksThatMoveAtTheTimeLimitAreNotAtFault) {
+  Job job(2, 1, 4, 4);
+  job.ranks[3].host_fault = testing::HostFault::kStall;
+  job.ranks[3].host_fault_at = job.Find(3, "tp", 3);
+  Bundle bundle = job.Run();
+  const Found stopped = Look(bundle, HowEnded::kCut);
+  ASSERT_FALSE(stopped.faults.empty());
+  EXPECT_EQ(stopped.faults[0].ranks, Ranks{3});
+  EXPECT_TRUE(stopped.unfinished.empty());
+  Work(&bundle);
+  const Found moving = Look(bundle, HowEnded::kCut);
+  EXPECT_TRUE(moving.faults.empty()) << moving.faults[0].text;
+  ASSERT_FALSE(moving.unfinished.empty());
+  EXPECT_EQ(moving.unfinished[0].kind, "UNFINISHED_CALL");
+  EXPECT_EQ(moving.unfinished[0].ranks, Ranks{2});
+  EXPECT_EQ(moving.unfinished[0].text, "rank 2 waits for rank 3");
+  EXPECT_EQ(moving.unfinished.back().kind, "NOT_FINISHED");
+}
+
+TEST(Check, CallsThatDifferAreFaultsEvenIfRanksMove) {
+  Job job(2, 1, 4, 4);
+  job.ranks[3].program[job.Find(3, "tp", 3)].count += 1;
+  Bundle bundle = job.Run();
+  Work(&bundle);
+  const Found found = Look(bundle, HowEnded::kCut);
+  ASSERT_FALSE(found.faults.empty());
+  EXPECT_EQ(found.faults[0].kind, "MISMATCH_COUNT");
 }
 
 // Returns the cycles of two ranks that make only these calls.

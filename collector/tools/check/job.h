@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/model/bundle.h"
 
 namespace lockstep::check {
 
@@ -21,18 +23,21 @@ struct JobOptions {
 };
 
 struct JobEnd {
-  int status = 0;            // the exit status, as `lockstep run` returns it
-  bool by_time = false;      // this check ended the job at the time limit
-  bool interrupted = false;  // the user ended the job
+  int status = 0;                      // the exit status, as `lockstep run` returns it
+  int64_t cut_ns = 0;                  // wall clock time when this check ended the job at the time limit; 0: it did not
+  std::map<int32_t, Process> running;  // what the ranks' processes did just before that time
+  std::string killed;                  // "rank 2 was killed by signal 9 (Killed)", if it was the first that failed
+  bool interrupted = false;            // the user ended the job
 };
 
 // Runs the job once. Forks, so no other thread may run.
 absl::StatusOr<JobEnd> RunOnce(const JobOptions& options);
 
 // Returns the incident folder of a job in this folder (missing if nothing was recorded), and the folder of PyTorch's
-// Flight Recorder dumps.
+// Flight Recorder dumps, and of the ranks' Python stacks at the end.
 std::string RecordsIn(const std::string& folder);
 std::string DumpsIn(const std::string& folder);
+std::string StacksIn(const std::string& folder);
 
 // Returns this program's folder of NCCL and CUDA stand-ins; empty if there is none.
 std::string StandinFolder();

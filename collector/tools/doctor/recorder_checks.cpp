@@ -26,6 +26,7 @@
 #include "analyzer/settings/types.h"
 #include "analyzer/util/file_mapping.h"
 #include "analyzer/util/folders.h"
+#include "analyzer/util/nccl_version.h"
 #include "analyzer/util/scratch_folder.h"
 #include "analyzer/util/small_file.h"
 #include "analyzer/util/start_child.h"
@@ -140,11 +141,7 @@ bool HoldsNccl(const std::string& path) {
 
 std::string NcclVersion(const std::string& number) {
   int version = 0;
-  if (!absl::SimpleAtoi(number, &version) || version <= 0) return "of an unknown version";
-  // nccl.h: 2.9 and later are MAJOR * 10000 + MINOR * 100 + PATCH, older ones MAJOR * 1000 + ...
-  const int major = version >= 10000 ? version / 10000 : version / 1000;
-  const int minor = version >= 10000 ? version / 100 % 100 : version / 100 % 10;
-  return absl::StrCat(major, ".", minor, ".", version % 100);
+  return absl::SimpleAtoi(number, &version) && version > 0 ? NcclVersionText(version) : "of an unknown version";
 }
 
 }  // namespace

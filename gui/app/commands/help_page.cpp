@@ -6,7 +6,7 @@
 #include <QTextBrowser>
 #include <QVBoxLayout>
 
-#include "gui/model/search/words.h"
+#include "gui/model/search/query.h"
 
 namespace lockstep::gui {
 namespace {

@@ -4,12 +4,15 @@
 #include <QFileInfo>
 #include <QImage>
 #include <QImageWriter>
-#include <QLocale>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
 #ifdef QT_SVG_LIB
 #include <QSvgGenerator>
 #endif
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
 #include "gui/model/safe_text.h"
 
@@ -102,8 +105,7 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
 QString SelectionText(const Document& document, const Selection& selection) {
   QStringList parts;
   if (selection.record >= 0) {
-    const int row = document.RowOf(selection.record_rank);
-    if (row >= 0 && selection.record < document.OpCount(row)) {
+    if (const int row = document.RowOfRecord(selection); row >= 0) {
       parts << QString("rank %1: %2")
                    .arg(selection.record_rank)
                    .arg(document.OpText(document.OpAt(row, selection.record)));
@@ -149,6 +151,20 @@ QString TicketText(const Document& document, const Selection& selection, const N
   for (size_t i = 0; i < document.paths().size(); ++i)
     text += (i == 0 ? "" : ", ") + QString::fromStdString(document.paths()[i]);
   return text + "\n";
+}
+
+QByteArray DescribeJson(const Document& document, const Selection& selection) {
+  QJsonArray ranks;
+  for (const int32_t rank : selection.ranks.List(200'000)) ranks.append(rank);
+  const QJsonObject object{{"title", document.title()},
+                           {"ranks", ranks},
+                           {"communicator", CommIdentity(document, selection.comm)},
+                           {"sequence", static_cast<double>(selection.comm >= 0 ? selection.seq_first : -1)},
+                           {"selected", SelectionText(document, selection)},
+                           {"verdict", QString::fromStdString(VerdictName(document.verdict().verdict()))},
+                           {"report", QString::fromStdString(document.facts().report_text())},
+                           {"anomalies", document.anomaly_count()}};
+  return QJsonDocument(object).toJson(QJsonDocument::Compact) + "\n";
 }
 
 }  // namespace lockstep::gui

@@ -1,6 +1,7 @@
 // Exports of the window: pictures, tables, and the text for a ticket.
 #pragma once
 
+#include <QByteArray>
 #include <QSize>
 #include <QString>
 #include <QStringList>
@@ -21,5 +22,10 @@ absl::Status ExportView(View* view, const QString& path, QSize size);
 QString SelectionText(const Document& document, const Selection& selection);
 // The verdict as `lockstep analyze` prints it, the selection, the marks, and the path of the files.
 QString TicketText(const Document& document, const Selection& selection, const Notes& notes);
+
+// The state of the window for scripts and tests: {"title", "ranks": [..] selected, "communicator": ID or "",
+// "sequence": number or -1, "selected": text, "verdict": "HUNG", "report": text, "anomalies": count}; ends in a
+// newline.
+QByteArray DescribeJson(const Document& document, const Selection& selection);
 
 }  // namespace lockstep::gui

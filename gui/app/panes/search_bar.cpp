@@ -277,13 +277,7 @@ void Chips::Fill() {
   const Place& place = navigator_->place();
   if (place.filters == shown_) return;
   shown_ = place.filters;
-  while (QLayoutItem* item = layout()->takeAt(0)) {
-    if (QWidget* widget = item->widget()) {
-      widget->hide();
-      widget->deleteLater();
-    }
-    delete item;
-  }
+  Clear(layout());
   for (const QString& filter : shown_) {
     auto* chip = new QToolButton(this);
     const QString text = filter.size() > 40 ? filter.left(40) + ".." : filter;

@@ -7,6 +7,8 @@
 #include <QPushButton>
 #include <QToolButton>
 
+#include "gui/view/view.h"
+
 namespace lockstep::gui {
 
 QString PathsText(const QStringList& paths) {
@@ -60,13 +62,7 @@ StartPage::StartPage(QAction* open, QAction* open_folder, QWidget* parent) : QWi
 }
 
 void StartPage::SetRecent(const QList<QStringList>& recent) {
-  while (QLayoutItem* item = list_->takeAt(0)) {
-    if (QWidget* widget = item->widget()) {
-      widget->hide();
-      widget->deleteLater();
-    }
-    delete item;
-  }
+  Clear(list_);
   for (const QStringList& paths : recent) {
     auto* button = new QToolButton(this);
     const QString text = PathsText(paths);

@@ -2,8 +2,8 @@
 
 #include <QEvent>
 #include <QHBoxLayout>
-#include <QLocale>
 
+#include "gui/model/safe_text.h"
 #include "gui/view/theme.h"
 
 namespace lockstep::gui {
@@ -40,9 +40,8 @@ Strip::Strip(QAction* cancel, QWidget* parent) : QFrame(parent) {
 
 void Strip::ShowProgress(const QString& phase, double fraction, qint64 done, qint64 total) {
   error_ = false;
-  const QLocale locale(QLocale::English);
-  label_->setText(total > 0  ? QString("%1: %2 of %3").arg(phase, locale.toString(done), locale.toString(total))
-                  : done > 0 ? QString("%1: %2").arg(phase, locale.toString(done))
+  label_->setText(total > 0  ? QString("%1: %2 of %3").arg(phase, Count(done), Count(total))
+                  : done > 0 ? QString("%1: %2").arg(phase, Count(done))
                              : phase);
   bar_->setRange(0, fraction < 0 ? 0 : 1000);
   if (fraction >= 0) bar_->setValue(static_cast<int>(fraction * 1000));

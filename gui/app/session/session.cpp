@@ -82,13 +82,10 @@ int Session::Number(const QString& key, int otherwise) const {
 }
 
 void Session::Set(const QString& key, const QVariant& value) { settings_.setValue(Full(key), value); }
-void Session::Forget(const QString& key) { settings_.remove(Full(key)); }
 
 Session::Remembered Session::PlaceOf(const QStringList& paths) const {
   Remembered out;
   const QVariantMap map = settings_.value(Full(KeyOf(paths))).toMap();
-  if (map.isEmpty()) return out;
-  out.found = true;
   const int mode = map.value("mode").toInt(), grouping = map.value("grouping").toInt();
   if (mode == static_cast<int>(MatrixMode::kCommunicator)) out.place.matrix_mode = MatrixMode::kCommunicator;
   if (grouping >= 0 && grouping <= static_cast<int>(RowGrouping::kState))

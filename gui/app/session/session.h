@@ -32,13 +32,11 @@ class Session {
   QString Text(const QString& key) const;
   int Number(const QString& key, int otherwise) const;
   void Set(const QString& key, const QVariant& value);
-  void Forget(const QString& key);
 
   // The position in the incident with these paths. Stores the communicator's ID instead of its index.
   struct Remembered {
     Place place;  // with an empty selection and communicators set to -1
     QString matrix_comm;
-    bool found = false;
   };
   Remembered PlaceOf(const QStringList& paths) const;
   void SetPlace(const QStringList& paths, const Place& place, const QString& matrix_comm);

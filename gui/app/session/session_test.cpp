@@ -30,18 +30,17 @@ TEST(SessionTest, ThePlaceInEachIncidentIsRemembered) {
   {
     Session session(folder.filePath("s.ini"));
     session.SetPlace({"/a"}, place, "id");  // not a recent incident, so not stored
-    EXPECT_FALSE(session.PlaceOf({"/a"}).found);
+    EXPECT_EQ(session.PlaceOf({"/a"}).place, Place());
     session.AddRecent({"/a", "/b"});
     session.SetPlace({"/a", "/b"}, place, "id");
   }
   Session session(folder.filePath("s.ini"));
   const Session::Remembered remembered = session.PlaceOf({"/a", "/b"});
-  EXPECT_TRUE(remembered.found);
   EXPECT_EQ(remembered.place, place);
   EXPECT_EQ(remembered.matrix_comm, "id");
   // When the incident leaves the list of recent incidents, its position is also forgotten.
   for (int i = 0; i < Session::kMostRecent; ++i) session.AddRecent({QString("/data/%1").arg(i)});
-  EXPECT_FALSE(session.PlaceOf({"/a", "/b"}).found);
+  EXPECT_EQ(session.PlaceOf({"/a", "/b"}).place, Place());
 }
 
 }  // namespace

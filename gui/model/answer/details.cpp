@@ -9,10 +9,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/phrases.h"
+#include "analyzer/util/wrap.h"
 #include "gui/model/answer/answer.h"
 #include "gui/model/latest_job.h"
 #include "gui/model/safe_text.h"
-#include "gui/model/wrap.h"
+#include "gui/model/tables/stacks.h"
 
 namespace lockstep::gui {
 namespace {
@@ -52,9 +53,11 @@ class Maker {
   void LineIfKnown(const QString& label, const QString& text) {
     if (!text.isEmpty()) Line(label, text);
   }
-  void Linked(const QString& label, const QString& text, Selection selection) {
-    Line(label, text).link = static_cast<int>(details_.links.size());
+  DetailLine& Linked(const QString& label, const QString& text, Selection selection) {
+    DetailLine& line = Line(label, text);
+    line.link = static_cast<int>(details_.links.size());
     details_.links.push_back(std::move(selection));
+    return line;
   }
   void Frames(const QString& label, const std::vector<std::string>& frames);
   QString Title(int row) const;
@@ -129,8 +132,8 @@ void Maker::Peers(int32_t comm, int64_t seq) {
   Begin(QString("Members at #%1 on %2").arg(seq).arg(Plain(document_.CommName(comm), 60)));
   for (const auto& [state, ranks] : groups) {
     Linked(QString::fromLatin1(ViewStateName(state)),
-           QString("%1: %2").arg(Count(ranks.size()), RankList(ranks, kRankColumns)), OfComm(comm, seq, ranks));
-    details_.sections.back().lines.back().mark = state;
+           QString("%1: %2").arg(Count(ranks.size()), RankList(ranks, kRankColumns)), OfComm(comm, seq, ranks))
+        .mark = state;
   }
   int shown = 0;
   for (const CallMismatch& mismatch : document_.facts().mismatches()) {
@@ -185,8 +188,7 @@ void Maker::Stacks(int row) {
       std::vector<std::string> frames;
       frames.reserve(stack.size());
       for (const StackNode* node : stack) frames.push_back(node->frame());
-      const StackFrame::Kind kind = stack.front()->kind();
-      Frames(kind == StackFrame::PYTHON ? "Python" : kind == StackFrame::KERNEL ? "kernel" : "native", frames);
+      Frames(FrameKindName(stack.front()->kind()), frames);
     }
   }
   if (details_.sections.back().lines.empty()) Line("", "none were taken");
@@ -397,10 +399,9 @@ void Maker::Comm(int32_t comm) {
            QString("#%1").arg(is.in_flight_seq) + (is.age_ns < 0 ? QString() : ", for " + Duration(is.age_ns)),
            OfComm(comm, is.in_flight_seq));
     const Ranks missing = columns_->Missing(document_, comm, is.in_flight_seq);
-    if (!missing.empty()) {
-      Linked("missing", RanksText(missing, kRankColumns), OfComm(comm, is.in_flight_seq, missing));
-      details_.sections.back().lines.back().mark = ViewState::kMissing;
-    }
+    if (!missing.empty())
+      Linked("missing", RanksText(missing, kRankColumns), OfComm(comm, is.in_flight_seq, missing)).mark =
+          ViewState::kMissing;
   } else {
     Line("in flight", "nothing");
   }
@@ -408,8 +409,8 @@ void Maker::Comm(int32_t comm) {
   for (const CallMismatch& mismatch : document_.facts().mismatches()) {
     if (mismatch.comm() != comm || shown++ >= kMostMismatches) continue;
     Linked("mismatch", QString("#%1: %2").arg(mismatch.sequence()).arg(Plain(mismatch.field(), 40)),
-           OfComm(comm, mismatch.point_to_point() ? -1 : mismatch.sequence()));
-    details_.sections.back().lines.back().mark = ViewState::kMismatch;
+           OfComm(comm, mismatch.point_to_point() ? -1 : mismatch.sequence()))
+        .mark = ViewState::kMismatch;
   }
 }
 
@@ -449,15 +450,7 @@ std::vector<std::pair<ViewState, Ranks>> MembersAt(const Document& document, con
     if (const IndexMembership* m = document.MembershipOf(member.row, comm); m != nullptr && m->member_rank >= 0)
       row_of_member[m->member_rank] = member.row;
   }
-  Ranks odd;
-  for (const CallMismatch& mismatch : document.facts().mismatches()) {
-    if (mismatch.point_to_point() || mismatch.comm() != comm || mismatch.sequence() != seq) continue;
-    const bool reference = std::any_of(mismatch.groups().begin(), mismatch.groups().end(),
-                                       [](const auto& group) { return group.reference(); });
-    for (const CallMismatch::Group& group : mismatch.groups()) {
-      if (!reference || !group.reference()) odd.Unite(Ranks::Of(group.ranks()));
-    }
-  }
+  const Ranks odd = OddCallsOf(document.facts())[{comm, seq}];
   std::array<std::vector<int32_t>, static_cast<size_t>(ViewState::kCount)> ranks;
   const int members = std::min(entry.size, 1 << 20);
   for (int32_t member = 0; member < members; ++member) {

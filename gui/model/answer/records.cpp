@@ -88,12 +88,14 @@ struct Records::Impl {
   uint64_t generation = 0;                                            // generation of the document
   std::list<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;  // newest first
   std::set<int32_t> under_way;
-  QThreadPool pool;
+  Reader read;
+  QThreadPool* pool = new QThreadPool;
 };
 
-Records::Records(QObject* parent) : QObject(parent), impl_(std::make_unique<Impl>()) {
+Records::Records(QObject* parent, Reader read) : QObject(parent), impl_(std::make_unique<Impl>()) {
   impl_->shared->owner = this;
-  impl_->pool.setMaxThreadCount(2);
+  impl_->read = read != nullptr ? std::move(read) : Read;
+  impl_->pool->setMaxThreadCount(2);
 }
 
 Records::~Records() {
@@ -101,7 +103,9 @@ Records::~Records() {
     const std::lock_guard lock(impl_->shared->mutex);
     impl_->shared->owner = nullptr;
   }
-  impl_->pool.clear();
+  impl_->pool->clear();
+  // The destructor of a pool waits for its threads, so a pool with a read in progress stays.
+  if (impl_->pool->waitForDone(0)) delete impl_->pool;
 }
 
 void Records::SetDocument(DocumentPtr document) {
@@ -109,7 +113,7 @@ void Records::SetDocument(DocumentPtr document) {
   ++impl_->generation;
   impl_->kept.clear();
   impl_->under_way.clear();
-  impl_->pool.clear();
+  impl_->pool->clear();
 }
 
 std::shared_ptr<const Bundle> Records::Get(int32_t rank) {
@@ -138,11 +142,11 @@ std::shared_ptr<const Bundle> Records::Get(int32_t rank) {
         this, [finish, none] { finish(none); }, Qt::QueuedConnection);
     return nullptr;
   }
-  impl_->pool.start([shared = impl_->shared, document = impl_->document, row, finish] {
+  impl_->pool->start([shared = impl_->shared, document = impl_->document, reader = impl_->read, row, finish] {
     absl::StatusOr<std::shared_ptr<const Bundle>> read =
         absl::ResourceExhaustedError("not enough memory to read this rank's file");
     try {
-      read = Read(*document, row);
+      read = reader(*document, row);
     } catch (const std::bad_alloc&) {
     }
     const std::lock_guard lock(shared->mutex);

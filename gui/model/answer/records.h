@@ -5,10 +5,12 @@
 #include <QObject>
 #include <QString>
 
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "analyzer/model/bundle.h"
 #include "gui/model/document.h"
 
@@ -19,8 +21,11 @@ class Records : public QObject {
   Q_OBJECT
 
  public:
-  explicit Records(QObject* parent = nullptr);
-  ~Records() override;
+  using Reader = std::function<absl::StatusOr<std::shared_ptr<const Bundle>>(const Document& document, int row)>;
+
+  // `read` replaces the reading of files in tests.
+  explicit Records(QObject* parent = nullptr, Reader read = nullptr);
+  ~Records() override;  // does not wait for a read, which may hang on a dead mount
 
   void SetDocument(DocumentPtr document);
   // Returns a bundle with only this rank (and the communicators of its file), or null. After null, Ready or Unavailable

@@ -6,11 +6,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <future>
+#include <memory>
 
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/viewdata/index.h"
-#include "gui/testing/until.h"
+#include "gui/testing/samples.h"
 
 namespace lockstep::gui {
 namespace {
@@ -72,6 +74,21 @@ TEST(RecordsTest, ReadsAllRecordsOfARankFromItsFile) {
   ASSERT_TRUE(testing::Until([&] { return !why.isEmpty(); }));
   EXPECT_TRUE(why.contains("h0.lsd")) << why.toStdString();
   fs::remove_all(moved);
+}
+
+TEST(RecordsTest, TheEndDoesNotWaitForAReadThatHangs) {
+  const auto started = std::make_shared<std::promise<void>>(), release = std::make_shared<std::promise<void>>();
+  {
+    Records records(nullptr, [started, release](const Document&, int) {
+      started->set_value();
+      release->get_future().wait();
+      return absl::StatusOr<std::shared_ptr<const Bundle>>(absl::UnavailableError("released"));
+    });
+    records.SetDocument(testing::Healthy());
+    EXPECT_EQ(records.Get(0), nullptr);
+    started->get_future().wait();
+  }
+  release->set_value();
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 namespace lockstep::gui {
 namespace {
 
-double Sane(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
-
 double MedianOf(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -17,17 +15,19 @@ double MedianOf(std::vector<double> values) {
 
 }  // namespace
 
+double KnownRate(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
+
 BandwidthShares SharesOf(const BandwidthSeries& series) {
   BandwidthShares out;
-  out.best_bytes_per_s = Sane(series.best_bytes_per_s());
+  out.best_bytes_per_s = KnownRate(series.best_bytes_per_s());
   for (const auto& point : series.points())
-    out.best_bytes_per_s = std::max(out.best_bytes_per_s, Sane(point.median_bytes_per_s()));
+    out.best_bytes_per_s = std::max(out.best_bytes_per_s, KnownRate(point.median_bytes_per_s()));
   std::vector<double> medians, deviations;
   for (const auto& point : series.points()) {
     BandwidthShare share;
     if (out.best_bytes_per_s > 0) {
-      share.median = Sane(point.median_bytes_per_s()) / out.best_bytes_per_s;
-      share.worst = std::min(share.median, Sane(point.worst_bytes_per_s()) / out.best_bytes_per_s);
+      share.median = KnownRate(point.median_bytes_per_s()) / out.best_bytes_per_s;
+      share.worst = std::min(share.median, KnownRate(point.worst_bytes_per_s()) / out.best_bytes_per_s);
     }
     out.points.push_back(share);
     medians.push_back(share.median);
@@ -46,7 +46,7 @@ BandwidthShares SharesOf(const BandwidthSeries& series) {
 }
 
 QString RateText(double bytes_per_s) {
-  const double value = Sane(bytes_per_s);
+  const double value = KnownRate(bytes_per_s);
   for (const auto& [unit, name] : {std::pair(1e9, "GB/s"), std::pair(1e6, "MB/s"), std::pair(1e3, "kB/s")}) {
     if (value >= unit) return QString("%1 %2").arg(value / unit, 0, 'f', value / unit < 10 ? 2 : 1).arg(name);
   }

@@ -26,6 +26,7 @@ struct BandwidthShares {
 };
 BandwidthShares SharesOf(const BandwidthSeries& series);
 
+double KnownRate(double value);        // 0 for NaN and for values that are not positive
 QString RateText(double bytes_per_s);  // "23.4 GB/s"
 
 }  // namespace lockstep::gui

@@ -1,7 +1,6 @@
 #include "gui/model/bandwidth/speeds.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "analyzer/report/phrases.h"
 #include "gui/model/bandwidth/bandwidth.h"
@@ -11,8 +10,6 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kRooflinesShown = 3;
-
-double KnownRate(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
 
 template <typename Measured>
 SpeedRange RangeOf(const Measured& of) {

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "analyzer/engine/facts/components.h"
+
 namespace lockstep::gui {
 namespace {
 
@@ -27,55 +29,9 @@ struct Drawing {
       passes;  // for each arrow: the units between the layers of `from` and `to`, excluding both ends
 };
 
-// Strongly connected components (Tarjan, without recursion, because chains can be long). If nodes of component A wait
-// for nodes of component B, then B has the smaller number.
-std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int* count) {
-  std::vector<int> part(n, -1), low(n, 0), number(n, -1), stack;
-  std::vector<bool> open(n, false);
-  int counter = 0;
-  *count = 0;
-  for (size_t start = 0; start < n; ++start) {
-    if (number[start] >= 0) continue;
-    std::vector<std::pair<int, size_t>> calls = {{static_cast<int>(start), 0}};
-    while (!calls.empty()) {
-      const auto v = static_cast<size_t>(calls.back().first);
-      size_t& edge = calls.back().second;
-      if (edge == 0 && number[v] < 0) {
-        number[v] = low[v] = counter++;
-        stack.push_back(static_cast<int>(v));
-        open[v] = true;
-      }
-      if (edge < next[v].size()) {
-        const auto w = static_cast<size_t>(next[v][edge++]);
-        if (number[w] < 0) {
-          calls.emplace_back(static_cast<int>(w), 0);
-        } else if (open[w]) {
-          low[v] = std::min(low[v], number[w]);
-        }
-        continue;
-      }
-      if (low[v] == number[v]) {
-        for (size_t w = n; w != v;) {
-          w = static_cast<size_t>(stack.back());
-          stack.pop_back();
-          open[w] = false;
-          part[w] = *count;
-        }
-        ++*count;
-      }
-      calls.pop_back();
-      if (!calls.empty()) {
-        const auto parent = static_cast<size_t>(calls.back().first);
-        low[parent] = std::min(low[parent], low[v]);
-      }
-    }
-  }
-  return part;
-}
-
 // Returns the nodes of a cycle in the order of its arrows, starting at the first node in the graph's order.
 std::vector<int> Along(const std::vector<int>& members, const std::vector<std::vector<int>>& next,
-                       const std::vector<int>& part) {
+                       const std::vector<uint32_t>& part) {
   std::vector<int> order;
   std::vector<bool> seen(next.size(), false);
   for (const int start : members) {
@@ -227,7 +183,7 @@ void Position(Drawing* drawing, double node_gap) {
 
 // Computes units, layers and the gaps for long arrows. The `layer` of every node is given.
 Drawing Draw(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double node_gap, const std::vector<int>& layer,
-             const std::vector<int>& part, const std::vector<std::vector<int>>& next) {
+             const std::vector<uint32_t>& part, const std::vector<std::vector<int>>& next) {
   Drawing drawing;
   const size_t n = graph.nodes.size();
   std::vector<int> unit_of(n, -1);
@@ -290,15 +246,16 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
     next[static_cast<size_t>(arrow.from)].push_back(arrow.to);
     joined[static_cast<size_t>(arrow.from)] = joined[static_cast<size_t>(arrow.to)] = true;
   }
-  int parts = 0;
-  const std::vector<int> part = Parts(n, next, &parts);
-  std::vector<int> part_layer(static_cast<size_t>(parts), 0);
-  std::vector<std::vector<size_t>> members(static_cast<size_t>(parts));
-  for (size_t i = 0; i < n; ++i) members[static_cast<size_t>(part[i])].push_back(i);
+  const auto [part, parts] = FindComponents(
+      static_cast<uint32_t>(n), [&](uint32_t v) { return next[v].size(); },
+      [&](uint32_t v, size_t k) { return static_cast<uint32_t>(next[v][k]); });
+  std::vector<int> part_layer(parts, 0);
+  std::vector<std::vector<size_t>> members(parts);
+  for (size_t i = 0; i < n; ++i) members[part[i]].push_back(i);
   for (size_t p = 0; p < members.size(); ++p) {
     for (const size_t i : members[p]) {
       for (const int j : next[i]) {
-        const auto q = static_cast<size_t>(part[static_cast<size_t>(j)]);
+        const size_t q = part[static_cast<size_t>(j)];
         if (q != p) part_layer[p] = std::max(part_layer[p], part_layer[q] + 1);
       }
     }
@@ -307,7 +264,7 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
   for (size_t i = 0; i < n; ++i) {
     const bool apart =
         !joined[i] && graph.nodes[i].kind != WaitClass::CAUSE && graph.nodes[i].kind != WaitClass::IN_CYCLE;
-    out.layer[i] = apart ? -1 : part_layer[static_cast<size_t>(part[i])];
+    out.layer[i] = apart ? -1 : part_layer[part[i]];
   }
 
   Drawing drawing = Draw(graph, sizes, node_gap, out.layer, part, next);

@@ -146,7 +146,7 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
       arrow.from = ends.first;
       arrow.to = ends.second;
       if (!edge.why().empty()) arrow.why << QString::fromStdString(edge.why());
-      // The class's operation may be in another communicator than this edge.
+      // The class's operation may be on a different communicator than this edge.
       const WaitClass& from = facts.classes(static_cast<int>(edge.from()));
       const bool same = from.comm() < 0 || edge.comm() < 0 || from.comm() == edge.comm();
       QString what =

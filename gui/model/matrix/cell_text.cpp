@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "analyzer/util/wrap.h"
 #include "gui/model/safe_text.h"
-#include "gui/model/wrap.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {

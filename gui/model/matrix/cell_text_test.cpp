@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/testing/job.h"
+#include "gui/testing/samples.h"
 
 namespace lockstep::gui {
 namespace {
@@ -10,14 +11,10 @@ namespace {
 class CellTextTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    lockstep::testing::Job job(2, 2, 2, 6);
-    job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-    job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-    Bundle bundle = job.Run();
+    Bundle bundle = testing::HangBundle();
     for (Rank& rank : bundle.ranks) rank.host = "a\tb,c";
-    auto document = Document::FromBundle(bundle);
-    ASSERT_TRUE(document.ok()) << document.status();
-    document_ = *document;
+    document_ = testing::Made(bundle);
+    ASSERT_NE(document_, nullptr);
     culprit_ = document_->AnomalyAt(0);
     matrix_ = BuildCommMatrix(*document_, culprit_.comm);
     const CellRange cells = CellsOfSelection(*document_, *matrix_, culprit_);

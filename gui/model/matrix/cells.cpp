@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <system_error>
-#include <thread>
 
 #include "absl/container/flat_hash_map.h"
+#include "analyzer/util/parallel.h"
 #include "gui/model/latest_job.h"
 #include "recorder/ring/calls.h"
 
@@ -65,44 +64,10 @@ void Count(const IndexMembership& m, Progress* progress) {
   progress->most = std::max(progress->most, m.issued);
 }
 
-// Divides [0, rows) between two threads, which call work(first, last).
-template <typename Work>
-void InTwo(int rows, const Work& work) {
-  if (rows < 512 || std::thread::hardware_concurrency() < 2) return work(0, rows);
-  const int half = rows / 2;
-  std::thread other;
-  try {
-    other = std::thread([&] { work(0, half); });
-  } catch (const std::system_error&) {
-    return work(0, rows);
-  }
-  work(half, rows);
-  other.join();
-}
+int PartsOf(int rows) { return rows < 512 ? 1 : 2; }
 
 int ColumnsFor(int rows, int64_t wanted) {
   return static_cast<int>(std::min({wanted, int64_t{kMostColumns}, kMostCells / std::max(rows, 1)}));
-}
-
-// Members that made a different call at this sequence number of a communicator.
-struct Deviation {
-  int64_t seq = 0;
-  Ranks ranks;
-};
-
-absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& document) {
-  absl::flat_hash_map<int32_t, std::vector<Deviation>> out;
-  for (const CallMismatch& mismatch : document.facts().mismatches()) {
-    if (mismatch.point_to_point()) continue;
-    const auto& groups = mismatch.groups();
-    const bool known = std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.reference(); });
-    Deviation deviation{mismatch.sequence(), {}};
-    for (const auto& group : groups) {
-      if (!known || !group.reference()) deviation.ranks.Unite(Ranks::Of(group.ranks()));
-    }
-    out[mismatch.comm()].push_back(std::move(deviation));
-  }
-  return out;
 }
 
 void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
@@ -229,7 +194,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
     for (int w = 0; w < 2; ++w) tables[e][w] = CellTable(kEmpty[e], w != 0);
   }
   matrix->cells.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
-  InTwo(rows, [&](int first, int last) {
+  InParts(rows, PartsOf(rows), [&](int first, int last) {
     for (int row = first; row < last && !Cancelled(cancel); ++row) {
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const IndexMembership* m = member[static_cast<size_t>(row)];
@@ -260,16 +225,13 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
     }
   });
   if (Cancelled(cancel)) return nullptr;
-  const auto deviations = Deviations(document);
-  if (const auto it = deviations.find(comm); it != deviations.end()) {
-    for (const Deviation& deviation : it->second) {
-      if (deviation.seq < matrix->first_seq || deviation.seq - matrix->first_seq >= columns) continue;
-      if (Cancelled(cancel)) return nullptr;
-      const size_t column = static_cast<size_t>(deviation.seq - matrix->first_seq);
-      for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
-        if (!deviation.ranks.Contains(matrix->rank_of_row[row])) continue;
-        Raise(&matrix->cells[row * static_cast<size_t>(columns) + column], ViewState::kMismatch);
-      }
+  for (const auto& [call, odd] : OddCallsOf(document.facts())) {
+    if (call.first != comm || call.second < matrix->first_seq || call.second - matrix->first_seq >= columns) continue;
+    if (Cancelled(cancel)) return nullptr;
+    const size_t column = static_cast<size_t>(call.second - matrix->first_seq);
+    for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
+      if (!odd.Contains(matrix->rank_of_row[row])) continue;
+      Raise(&matrix->cells[row * static_cast<size_t>(columns) + column], ViewState::kMismatch);
     }
   }
   return matrix;
@@ -291,7 +253,9 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
   std::vector<Progress> progress(index.comms().size());
   for (const IndexMembership& m : index.memberships()) Count(m, &progress[m.comm]);
   if (Cancelled(cancel)) return nullptr;
-  const auto deviations = Deviations(document);
+  const OddCalls odd_calls = OddCallsOf(document.facts());
+  Ranks odd_ranks;
+  for (const auto& [call, odd] : odd_calls) odd_ranks.Unite(odd);
   matrix->cells.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   const Table& table = OpTable();
   auto one_row = [&](const Line& line, uint8_t* out) {
@@ -307,14 +271,11 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
                  first = states.size() - shown;
     const uint64_t lost = document.FactsAt(line.row).records_lost();
     const WaitClass* wait = document.WaitOf(line.row);
-    bool behind = false, deviates = false;
+    bool behind = false;
     uint64_t lost_of_comms = 0;
     for (const IndexMembership& m : memberships) {
       lost_of_comms += std::min<uint64_t>(m.lost_records, kMostColumns);
       behind |= m.issued >= kNone && m.issued < progress[m.comm].most;
-      if (const auto it = deviations.find(static_cast<int32_t>(m.comm)); it != deviations.end()) {
-        for (const Deviation& deviation : it->second) deviates |= deviation.ranks.Contains(line.rank);
-      }
     }
     const size_t gone = static_cast<size_t>(std::min<uint64_t>(std::max(lost, lost_of_comms), calls - shown));
     std::fill_n(out, calls - shown - gone, Byte(ViewState::kOutside));
@@ -335,23 +296,20 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
           (collective && progress[m.comm].least < seq))
         cells[op - first] = Byte(StateOf(open.state, true));
     }
-    for (size_t i = 0; i < shown && deviates; ++i) {
+    const bool odd = odd_ranks.Contains(line.rank);
+    for (size_t i = 0; i < shown && odd; ++i) {
       const size_t op = first + i;
       if (of[op] >= memberships.size() || seqs[op] == kIndexNoSeq ||
           !ring::IsCollective(static_cast<ring::CallKind>(kinds[op])))
         continue;
       const IndexMembership& m = memberships[of[op]];
-      const int64_t seq = m.seq_base + seqs[op];
-      const auto it = deviations.find(static_cast<int32_t>(m.comm));
-      if (it == deviations.end()) continue;
-      for (const Deviation& deviation : it->second) {
-        if (deviation.seq == seq && deviation.ranks.Contains(line.rank)) Raise(&cells[i], ViewState::kMismatch);
-      }
+      const auto it = odd_calls.find({static_cast<int32_t>(m.comm), m.seq_base + seqs[op]});
+      if (it != odd_calls.end() && it->second.Contains(line.rank)) Raise(&cells[i], ViewState::kMismatch);
     }
     out[calls] = Byte(behind && (wait == nullptr || wait->kind() != WaitClass::VICTIM) ? ViewState::kMissing
                                                                                        : ViewState::kOutside);
   };
-  InTwo(rows, [&](int first, int last) {
+  InParts(rows, PartsOf(rows), [&](int first, int last) {
     for (int row = first; row < last && !Cancelled(cancel); ++row) {
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const Line& line = lines[static_cast<size_t>(row)];

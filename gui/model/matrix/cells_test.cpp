@@ -9,6 +9,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/viewdata/facts.h"
+#include "gui/testing/samples.h"
 
 namespace lockstep::gui {
 namespace {
@@ -252,10 +253,7 @@ TEST(CellMatrixTest, MatchesTheDefinitionOfEachState) {
 }
 
 TEST(CellMatrixTest, AStalledRankIsTheOneThatIsMissing) {
-  lockstep::testing::Job job(2, 2, 2, 6);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  auto document = Document::FromBundle(job.Run());
+  auto document = Document::FromBundle(testing::HangBundle());
   ASSERT_TRUE(document.ok()) << document.status();
   const Selection culprit = (*document)->AnomalyAt(0);
   const auto matrix = BuildCommMatrix(**document, culprit.comm);

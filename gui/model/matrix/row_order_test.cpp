@@ -5,6 +5,7 @@
 #include <set>
 
 #include "analyzer/testing/job.h"
+#include "gui/testing/samples.h"
 
 namespace lockstep::gui {
 namespace {
@@ -12,14 +13,10 @@ namespace {
 class RowOrderTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    lockstep::testing::Job job(2, 2, 2, 4);
-    job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
-    job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-    Bundle bundle = job.Run();
+    Bundle bundle = testing::HangBundle(2, 2, 2, 4);
     for (Rank& rank : bundle.ranks) rank.host = rank.rank % 3 == 0 ? "b" : rank.rank % 3 == 1 ? "a" : "";
-    auto document = Document::FromBundle(bundle);
-    ASSERT_TRUE(document.ok()) << document.status();
-    document_ = *document;
+    document_ = testing::Made(bundle);
+    ASSERT_NE(document_, nullptr);
     matrix_ = BuildJobMatrix(*document_);
   }
   // Every line occurs once, and groups cover all lines without gaps, each with the worst state of its rows.

@@ -5,18 +5,10 @@
 #include <algorithm>
 
 namespace lockstep::gui {
-namespace {
-
-QString Identity(const Document& document, const IndexComm& comm) {
-  const std::string_view text = document.index().text(comm.id);
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
-
-}  // namespace
 
 QString CommIdentity(const Document& document, int32_t comm) {
   if (comm < 0 || comm >= document.comm_count()) return {};
-  const QString id = Identity(document, document.CommEntry(comm));
+  const QString id = QString::fromUtf8(document.index().text(document.CommEntry(comm).id));
   return id.isEmpty() ? document.CommName(comm) : id;
 }
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "absl/status/status.h"
-#include "gui/model/search/words.h"
 
 namespace lockstep::gui {
 namespace {
@@ -99,7 +98,7 @@ absl::StatusOr<QueryTerm> ParseFilter(const KeyName& key, const QString& compari
   }
   term.text = value;
   if (key.key == Key::kState || key.key == Key::kClass) {
-    const auto words = key.key == Key::kState ? QueryStateWords() : QueryClassWords();
+    const QStringList& words = key.key == Key::kState ? QueryStateWords() : QueryClassWords();
     if (!words.contains(value.toLower()))
       return Wrong(QString("%1:%2: the values are %3").arg(name, value, words.join(", ")));
     term.text = value.toLower();
@@ -109,18 +108,16 @@ absl::StatusOr<QueryTerm> ParseFilter(const KeyName& key, const QString& compari
 
 }  // namespace
 
-QStringList QueryKeyWords() {
-  QStringList out;
-  for (const KeyName& key : kKeys) out << key.name;
-  return out;
+const QStringList& QueryStateWords() {
+  static const auto& words = *new QStringList{"completed", "overwritten", "issued", "enqueued", "started",
+                                              "waiting",   "nodata",      "failed", "mismatch", "missing"};
+  return words;
 }
 
-QStringList QueryStateWords() {
-  return {"completed", "overwritten", "issued", "enqueued", "started",
-          "waiting",   "nodata",      "failed", "mismatch", "missing"};
+const QStringList& QueryClassWords() {
+  static const auto& words = *new QStringList{"healthy", "victim", "cause", "cycle", "nodata"};
+  return words;
 }
-
-QStringList QueryClassWords() { return {"healthy", "victim", "cause", "cycle", "nodata"}; }
 
 absl::StatusOr<Query> ParseQuery(const QString& text) {
   if (text.size() > kMostText) return Wrong(QString("a query has at most %1 characters").arg(kMostText));
@@ -140,8 +137,10 @@ absl::StatusOr<Query> ParseQuery(const QString& text) {
       const auto key =
           std::find_if(std::begin(kKeys), std::end(kKeys), [&](const KeyName& k) { return name == k.name; });
       if (key == std::end(kKeys)) {
+        QStringList names;
+        for (const KeyName& k : kKeys) names << k.name;
         return Wrong(QString("%1 is not a filter; the filters are %2. Quotes search for the word itself")
-                         .arg(word.text.left(at + 1), QueryKeyWords().join(", ")));
+                         .arg(word.text.left(at + 1), names.join(", ")));
       }
       auto filter = ParseFilter(*key, word.text.mid(at, wide ? 2 : 1), word.text.mid(at + (wide ? 2 : 1)));
       if (!filter.ok()) return filter.status();

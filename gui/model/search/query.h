@@ -6,6 +6,8 @@
 #pragma once
 
 #include <QString>
+#include <QStringList>
+#include <QStringView>
 
 #include <atomic>
 #include <cstdint>
@@ -32,6 +34,13 @@ using Query = std::vector<QueryTerm>;
 
 // Errors: InvalidArgument with the word and the allowed forms.
 absl::StatusOr<Query> ParseQuery(const QString& text);
+
+// The words after state: and after class:, in the order of ViewState (without kOutside) and of WaitClass::Kind.
+const QStringList& QueryStateWords();
+const QStringList& QueryClassWords();
+
+// * matches any text, ? one character. If `whole` is false, the pattern may match anywhere in the text.
+bool QueryPatternMatches(const QString& pattern, QStringView text, bool whole);
 
 struct QueryHit {
   int32_t rank = -1;

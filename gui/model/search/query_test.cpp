@@ -7,7 +7,7 @@
 #include <set>
 
 #include "analyzer/testing/job.h"
-#include "gui/model/search/words.h"
+#include "gui/testing/samples.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
@@ -65,12 +65,8 @@ TEST(QueryTest, Patterns) {
 class QueryRunTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    lockstep::testing::Job job(2, 2, 2, 6);
-    job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-    job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-    auto document = Document::FromBundle(job.Run());
-    ASSERT_TRUE(document.ok()) << document.status();
-    document_ = *document;
+    document_ = testing::Made(testing::HangBundle());
+    ASSERT_NE(document_, nullptr);
   }
   QueryResult Run(const QString& text) {
     auto query = ParseQuery(text);

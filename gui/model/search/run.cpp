@@ -4,12 +4,10 @@
 #include <array>
 #include <limits>
 #include <memory>
-#include <system_error>
-#include <thread>
 
+#include "analyzer/util/parallel.h"
 #include "gui/model/latest_job.h"
 #include "gui/model/search/query.h"
-#include "gui/model/search/words.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
@@ -44,7 +42,8 @@ struct Prepared {
   std::vector<std::array<bool, 256>> state_matches;  // indexed by term: states of an operation that match a state: word
   std::vector<int64_t> first_missing;  // indexed by communicator: the lowest number that a member has not issued
   std::vector<int64_t> highest;        // indexed by communicator: the highest number that any member has issued
-  std::vector<std::vector<std::pair<Ranks, int64_t>>> mismatched;  // indexed by communicator: ranks and number
+  OddCalls odd;                        // for state:mismatch
+  std::vector<Ranks> odd_in;           // indexed by communicator: all ranks of `odd`
   bool any_records = false;
 };
 
@@ -87,10 +86,8 @@ Prepared Prepare(const Document& d, const Query& query) {
       for (size_t c = 0; c < comms; ++c) {
         const IndexComm& comm = d.index().comms()[c];
         for (const uint32_t text : {comm.name, comm.id}) {
-          const std::string_view name = d.index().text(text);
           if (p.comm_matches[t][c]) break;
-          p.comm_matches[t][c] =
-              QueryPatternMatches(term.text, QString::fromUtf8(name.data(), static_cast<qsizetype>(name.size())), !any);
+          p.comm_matches[t][c] = QueryPatternMatches(term.text, QString::fromUtf8(d.index().text(text)), !any);
         }
       }
     }
@@ -115,29 +112,17 @@ Prepared Prepare(const Document& d, const Query& query) {
         p.row_marked[t][row] = d.FactsAt(static_cast<int>(row)).host_state() == RankFacts::NO_DATA;
       }
       if (term.text == "mismatch") {
-        p.mismatched.resize(comms);
-        for (const CallMismatch& mismatch : d.facts().mismatches()) {
-          if (mismatch.comm() < 0) continue;
-          for (const CallMismatch::Group& group : mismatch.groups()) {
-            if (group.reference()) continue;
-            p.mismatched[static_cast<size_t>(mismatch.comm())].emplace_back(Ranks::Of(group.ranks()),
-                                                                            mismatch.sequence());
-          }
+        p.odd = OddCallsOf(d.facts());
+        p.odd_in.assign(comms, {});
+        for (const auto& [call, ranks] : p.odd) {
+          if (call.first >= 0) p.odd_in[static_cast<size_t>(call.first)].Unite(ranks);
         }
       }
     }
     if (term.key == Key::kClass) {
       p.row_marked[t].resize(rows);
-      constexpr std::pair<const char*, WaitClass::Kind> kClasses[] = {{"healthy", WaitClass::HEALTHY},
-                                                                      {"victim", WaitClass::VICTIM},
-                                                                      {"cause", WaitClass::CAUSE},
-                                                                      {"cycle", WaitClass::IN_CYCLE},
-                                                                      {"nodata", WaitClass::NO_DATA}};
-      for (const auto& [word, kind] : kClasses) {
-        if (term.text != word) continue;
-        for (const WaitClass& wait : d.facts().classes()) {
-          if (wait.kind() == kind) ForRows(d, Ranks::Of(wait.ranks()), &p.row_marked[t]);
-        }
+      for (const WaitClass& wait : d.facts().classes()) {
+        if (QueryClassWords().value(wait.kind()) == term.text) ForRows(d, Ranks::Of(wait.ranks()), &p.row_marked[t]);
       }
     }
     p.any_records = p.any_records || p.records[t];
@@ -152,6 +137,11 @@ Prepared Prepare(const Document& d, const Query& query) {
     }
   }
   return p;
+}
+
+// Removes entries that do not match, or with `excludes` those that match.
+void Keep(const std::array<bool, 256>& matches, bool excludes, std::array<bool, 256>* table) {
+  for (size_t i = 0; i < matches.size(); ++i) (*table)[i] = (*table)[i] && matches[i] != excludes;
 }
 
 enum class Decided : uint8_t { kNo, kYes, kByRecord };
@@ -170,18 +160,17 @@ class Row {
     }
   }
 
-  // Adds the rank's hits to `result`, at most `room` of them; hit_count includes all.
+  // Adds the rank's hits to `result` until it has `room` hits; hit_count counts all.
   void Scan(QueryResult* result, size_t room) {
     if (out_) return;
     if (!p_.any_records) return Hit(-1, result, room);
     const Document& d = *p_.document;
-    const size_t first = static_cast<size_t>(rank_.first_op), count = static_cast<size_t>(rank_.ops);
-    const uint8_t* kinds = d.index().kind_column().data() + first;
-    const uint8_t* states = d.index().state_column().data() + first;
-    const uint16_t* places = d.index().membership_column().data() + first;
-    const uint32_t* seqs = d.index().seq_column().data() + first;
+    const IndexColumns columns = d.index().columns(static_cast<size_t>(row_));
+    const uint8_t *kinds = columns.kind.data(), *states = columns.state.data();
+    const uint16_t* places = columns.membership.data();
+    const uint32_t* seqs = columns.seq.data();
     if (!Narrow()) return;
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < columns.kind.size(); ++i) {
       // Ordered by the cost of reading a column.
       if (use_states_ && !states_[states[i]]) continue;
       if (use_kinds_ && !kinds_[kinds[i]]) continue;
@@ -264,35 +253,24 @@ class Row {
     std::vector<int64_t> low(n + 1, 0), high(n + 1, kHighest);
     for (const size_t t : open_) {
       const QueryTerm& term = (*p_.query)[t];
-      if (term.key == Key::kOp) {
+      // If no communicator matches a plain word, only the kind can.
+      if (term.key == Key::kOp || (term.key == Key::kAny && !AnyComm(t))) {
         use_kinds_ = true;
-        for (size_t kind = 0; kind < kinds_.size(); ++kind)
-          kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
-      } else if (term.key == Key::kAny && !AnyComm(t)) {
-        // No communicator matches the word, so only the kind can.
-        use_kinds_ = true;
-        for (size_t kind = 0; kind < kinds_.size(); ++kind)
-          kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
+        Keep(p_.kind_matches[t], term.excludes, &kinds_);
       } else if (term.key == Key::kState && term.text == "mismatch" && !term.excludes) {
         // Only members in a mismatch can match.
         use_members_ = true;
-        for (size_t m = 0; m < n; ++m) {
-          const auto& all = p_.mismatched[Membership(m).comm];
-          members_[m] = members_[m] && std::any_of(all.begin(), all.end(),
-                                                   [this](const auto& at) { return at.first.Contains(rank_.rank); });
-        }
+        for (size_t m = 0; m < n; ++m) members_[m] = members_[m] && p_.odd_in[Membership(m).comm].Contains(rank_.rank);
         members_[n] = false;
         slow_.push_back(t);
       } else if (term.key == Key::kState && term.text == "waiting" && !term.excludes) {
         use_states_ = use_seqs_ = true;
-        for (size_t state = 0; state < states_.size(); ++state)
-          states_[state] = states_[state] && p_.state_matches[t][state];
+        Keep(p_.state_matches[t], false, &states_);
         for (size_t m = 0; m < n; ++m) low[m] = std::max(low[m], p_.first_missing[Membership(m).comm]);
         slow_.push_back(t);  // the remaining operations must also be collectives
       } else if (term.key == Key::kState && term.text != "waiting" && term.text != "mismatch") {
         use_states_ = true;
-        for (size_t state = 0; state < states_.size(); ++state)
-          states_[state] = states_[state] && p_.state_matches[t][state] != term.excludes;
+        Keep(p_.state_matches[t], term.excludes, &states_);
       } else if (term.key == Key::kComm) {
         use_members_ = true;
         for (size_t m = 0; m <= n; ++m)
@@ -352,8 +330,8 @@ class Row {
     if (!member || number < 0 || !collective) return false;
     const size_t comm = Membership(place).comm;
     if (term.text == "waiting") return number >= p_.first_missing[comm];
-    return std::any_of(p_.mismatched[comm].begin(), p_.mismatched[comm].end(),
-                       [&](const auto& at) { return at.second == number && at.first.Contains(rank_.rank); });
+    const auto odd = p_.odd.find({static_cast<int32_t>(comm), number});
+    return odd != p_.odd.end() && odd->second.Contains(rank_.rank);
   }
 
   void Hit(int64_t record, QueryResult* result, size_t room) const {
@@ -388,28 +366,14 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
   QueryResult result;
   if (query.empty()) return result;
   const Prepared prepared = Prepare(document, query);
-  const int rows = document.rank_count();
+  const auto rows = static_cast<size_t>(document.rank_count());
   // Not on the pool: RunQuery may itself run there, and would wait for a thread that its caller occupies.
-  const int parts = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
-                               document.index().operations() < 200'000 ? 1 : 8);
-  std::vector<QueryResult> found(static_cast<size_t>(parts));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < parts; ++i) {
-    auto scan = [&, i] {
-      ScanRows(prepared, static_cast<int>(int64_t{rows} * i / parts), static_cast<int>(int64_t{rows} * (i + 1) / parts),
-               cancel, &found[static_cast<size_t>(i)]);
-    };
-    if (i + 1 == parts) {
-      scan();
-      break;
-    }
-    try {
-      threads.emplace_back(scan);
-    } catch (const std::system_error&) {
-      scan();  // no thread is available
-    }
-  }
-  for (std::thread& thread : threads) thread.join();
+  const size_t parts = WorkerCount(document.index().operations() < 200'000 ? 1 : 8);
+  std::vector<QueryResult> found(parts);
+  Parallel(parts, [&](size_t part, size_t) {
+    ScanRows(prepared, static_cast<int>(rows * part / parts), static_cast<int>(rows * (part + 1) / parts), cancel,
+             &found[part]);
+  });
   for (QueryResult& part : found) {
     result.ranks.Unite(part.ranks);
     result.hit_count += part.hit_count;

@@ -190,7 +190,7 @@ class MismatchRows : public Rows {
       case kComm: return Plain(document().CommName(mismatch.comm()), 120);
       case kSeq: return mismatch.sequence() < 0 ? QString() : Seq(mismatch.sequence());
       case kField: return Plain(mismatch.field(), 40);
-      case kOdd: return RankList(Odd(mismatch), kListColumns);
+      case kOdd: return RankList(OddRanks(mismatch), kListColumns);
       case kGroups: {
         QStringList groups;
         for (const CallMismatch::Group& group : mismatch.groups()) {
@@ -212,7 +212,7 @@ class MismatchRows : public Rows {
   Selection Select(std::span<const int> rows) const override {
     if (rows.empty()) return {};
     const CallMismatch& mismatch = facts().mismatches(rows.front());
-    return Selection::Of(Odd(mismatch), mismatch.comm(), mismatch.point_to_point() ? -1 : mismatch.sequence());
+    return Selection::Of(OddRanks(mismatch), mismatch.comm(), mismatch.point_to_point() ? -1 : mismatch.sequence());
   }
   bool Shows(int row, const Selection& selection) const override {
     const CallMismatch& mismatch = facts().mismatches(row);
@@ -229,18 +229,6 @@ class MismatchRows : public Rows {
 
  private:
   static constexpr int kMostGroups = 8;
-  // Returns the ranks that differ from the reference, or from the largest group.
-  static Ranks Odd(const CallMismatch& mismatch) {
-    const auto& groups = mismatch.groups();
-    auto reference =
-        std::find_if(groups.begin(), groups.end(), [](const CallMismatch::Group& group) { return group.reference(); });
-    if (reference == groups.end()) reference = groups.begin();
-    Ranks odd;
-    for (auto group = groups.begin(); group != groups.end(); ++group) {
-      if (group != reference) odd.Unite(Ranks::Of(group->ranks()));
-    }
-    return odd;
-  }
 };
 
 class InFlightRows : public Rows {

@@ -21,8 +21,7 @@ struct TableModel::Haystack {
 
 struct TableModel::Order {
   std::vector<std::pair<bool, std::string>> words;  // true if the word excludes
-  bool limited = false;
-  Ranks among;
+  std::optional<Ranks> among;
   int column = 0;
   bool number = false, descending = false;
 };
@@ -118,11 +117,9 @@ void TableModel::SetDocument(DocumentPtr document) {
   Q_EMIT Settled();
 }
 
-void TableModel::SetFilter(const QString& words, bool limited, const Ranks& among) {
-  if (words == words_ && limited == limited_ && (!limited || among == among_)) return;
-  words_ = words;
-  limited_ = limited;
-  among_ = among;
+void TableModel::SetFilter(const RowFilter& filter) {
+  if (filter == filter_) return;
+  filter_ = filter;
   if (document_ != nullptr) Work();
 }
 
@@ -135,12 +132,11 @@ void TableModel::sort(int column, Qt::SortOrder order) {
 
 void TableModel::Work() {
   Order how;
-  for (const QString& word : words_.toLower().split(' ', Qt::SkipEmptyParts)) {
+  for (const QString& word : filter_.words.toLower().split(' ', Qt::SkipEmptyParts)) {
     const bool excludes = word.size() > 1 && word.startsWith('-');
     how.words.emplace_back(excludes, (excludes ? word.mid(1) : word).toStdString());
   }
-  how.limited = limited_;
-  how.among = among_;
+  how.among = filter_.among;
   how.column = sort_column_;
   how.number = columns_[static_cast<size_t>(sort_column_)].number;
   how.descending = sort_order_ == Qt::DescendingOrder;
@@ -166,7 +162,7 @@ void TableModel::Work() {
                 std::vector<uint32_t> order;
                 order.reserve(count);
                 for (uint32_t row = 0; row < count; ++row) {
-                  if (how.limited && !rows->Concerns(static_cast<int>(row), how.among)) continue;
+                  if (how.among.has_value() && !rows->Concerns(static_cast<int>(row), *how.among)) continue;
                   if (std::all_of(how.words.begin(), how.words.end(),
                                   [&](const auto& word) { return haystack->Has(row, word.second) != word.first; }))
                     order.push_back(row);

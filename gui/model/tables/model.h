@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,17 @@ class TableRows {
   virtual QString note() const { return {}; }  // describes what the table omits
 };
 
+// Which rows a table or tree shows.
+struct RowFilter {
+  QString words;
+  std::optional<Ranks> among;  // only rows about these ranks
+  // With the ranks that pass the place's filters.
+  static RowFilter Of(const QString& words, const Place& place) {
+    return {words, place.filters.isEmpty() ? std::nullopt : std::optional(place.filtered)};
+  }
+  bool operator==(const RowFilter&) const = default;
+};
+
 // Rows in the order of the last sort. A `source` number is a row of TableRows. Used on the GUI thread.
 class TableModel : public QAbstractTableModel {
   Q_OBJECT
@@ -55,9 +67,8 @@ class TableModel : public QAbstractTableModel {
   ~TableModel() override;
 
   void SetDocument(DocumentPtr document);
-  // Every word must occur in the row, ignoring case; a minus before a word excludes the row. With `limited`, only rows
-  // of `among`.
-  void SetFilter(const QString& words, bool limited, const Ranks& among);
+  // Every word must occur in the row, ignoring case; a minus before a word excludes the row.
+  void SetFilter(const RowFilter& filter);
   void sort(int column, Qt::SortOrder order) override;
 
   const std::vector<TableColumn>& columns() const { return columns_; }
@@ -88,9 +99,7 @@ class TableModel : public QAbstractTableModel {
   bool fresh_ = false;                     // rows_ do not belong to document_
   std::shared_ptr<const Haystack> haystack_;
   std::vector<uint32_t> order_;
-  QString words_;
-  bool limited_ = false;
-  Ranks among_;
+  RowFilter filter_;
   int sort_column_ = 0;
   Qt::SortOrder sort_order_ = Qt::AscendingOrder;
   LatestJob work_;

@@ -9,6 +9,7 @@
 
 #include "gui/model/tables/columns.h"
 #include "gui/model/tables/kinds.h"
+#include "gui/testing/facts.h"
 #include "gui/testing/samples.h"
 
 namespace lockstep::gui {
@@ -85,13 +86,13 @@ TEST(TableModelTest, ModelsStayConsistentThroughResets) {
           }
         }
       }
-      model.SetFilter("no-such-word-anywhere", false, {});
+      model.SetFilter({"no-such-word-anywhere", {}});
       ASSERT_TRUE(Settles(model));
       EXPECT_EQ(model.rowCount(), 0);
-      model.SetFilter("", true, Ranks::Between(5, 5));
+      model.SetFilter({"", Ranks::Between(5, 5)});
       ASSERT_TRUE(Settles(model));
       EXPECT_LE(model.rowCount(), all);
-      model.SetFilter("", false, {});
+      model.SetFilter({"", {}});
       ASSERT_TRUE(Settles(model));
       EXPECT_EQ(model.rowCount(), all);
       for (int row = 0; row < all; ++row) {
@@ -144,13 +145,13 @@ TEST(TableModelTest, RanksAndInFlight) {
   EXPECT_EQ(Cell(ranks, 0, 0), "5") << "the cause must come first";
   EXPECT_EQ(Cell(ranks, 0, ColumnOf(ranks, "Host")), "node100");
   EXPECT_EQ(Cell(ranks, 0, ColumnOf(ranks, "PID")), "40005");
-  ranks.SetFilter("NODE100 40003", false, {});
+  ranks.SetFilter({"NODE100 40003", {}});
   ASSERT_TRUE(Settles(ranks));
   EXPECT_EQ(ranks.rowCount(), 1);
-  ranks.SetFilter("-40003", false, {});
+  ranks.SetFilter({"-40003", {}});
   ASSERT_TRUE(Settles(ranks));
   EXPECT_EQ(ranks.rowCount(), 7);
-  ranks.SetFilter("", true, Ranks::Between(2, 4));
+  ranks.SetFilter({"", Ranks::Between(2, 4)});
   ASSERT_TRUE(Settles(ranks));
   EXPECT_EQ(ranks.rowCount(), 3);
 
@@ -180,6 +181,23 @@ TEST(TableModelTest, MismatchesNameTheOddOnes) {
       << Cell(model, 0, ColumnOf(model, "Groups")).toStdString();
 }
 
+// If neither value is the reference, the analysis does not know which ranks are wrong.
+TEST(TableModelTest, WithoutAReferenceAllRanksAreOdd) {
+  const Bundle bundle = testing::OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run());
+  ViewFacts facts;
+  CallMismatch* mismatch = facts.add_mismatches();
+  for (const int32_t rank : {4, 5}) {
+    RankRuns* ranks = mismatch->add_groups()->mutable_ranks();
+    ranks->add_bounds(rank);
+    ranks->add_bounds(rank);
+  }
+  TableKind kind = MismatchTable();
+  TableModel model(kind.columns, kind.make);
+  model.SetDocument(testing::OpenWith(bundle, facts));
+  ASSERT_TRUE(Settles(model));
+  EXPECT_EQ(Cell(model, 0, ColumnOf(model, "Odd ranks")), "4-5");
+}
+
 // Sort requests arrive faster than they are carried out: the last one counts, and nothing else remains.
 TEST(TableModelTest, TheLastOrderCounts) {
   const DocumentPtr hang = testing::Hang(4, 2, 2), healthy = testing::Healthy();
@@ -189,9 +207,9 @@ TEST(TableModelTest, TheLastOrderCounts) {
     for (int i = 0; i < 5; ++i) {
       model.SetDocument(i % 2 == 0 ? hang : healthy);
       model.sort(i % 3, Qt::DescendingOrder);
-      model.SetFilter(QString::number(i), false, {});
+      model.SetFilter({QString::number(i), {}});
     }
-    model.SetFilter("", false, {});
+    model.SetFilter({"", {}});
     model.sort(0, Qt::DescendingOrder);
     if (round % 2 == 0) continue;  // destroyed while it works
     ASSERT_TRUE(Settles(model));

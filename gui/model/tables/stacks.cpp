@@ -11,15 +11,11 @@ namespace {
 
 constexpr int kDeepest = 2000;
 
-QString KindName(StackFrame::Kind kind) {
-  switch (kind) {
-    case StackFrame::PYTHON: return "Python";
-    case StackFrame::KERNEL: return "kernel";
-    default: return "native";
-  }
-}
-
 }  // namespace
+
+QString FrameKindName(StackFrame::Kind kind) {
+  return kind == StackFrame::PYTHON ? "Python" : kind == StackFrame::KERNEL ? "kernel" : "native";
+}
 
 void StackModel::SetDocument(DocumentPtr document) {
   beginResetModel();
@@ -136,7 +132,7 @@ std::vector<int> StackModel::Find(const QString& text) const {
 
 QString StackModel::NodeText(int node) const {
   if (node < 0 || node >= node_count()) return {};
-  QStringList lines = {FrameOf(node), KindName(KindOf(node)) + " frame",
+  QStringList lines = {FrameOf(node), FrameKindName(KindOf(node)) + " frame",
                        QString("%L1 of %L2 ranks: %3").arg(RanksIn(node)).arg(total_).arg(RankList(RanksOf(node)))};
   if (Exceptional(node)) lines << (verdict_names_ ? "named by the verdict" : "a few ranks differ from the others here");
   if (ChildrenOf(node).empty()) lines << "innermost frame";
@@ -223,7 +219,7 @@ QVariant StackModel::data(const QModelIndex& index, int role) const {
   if (role == Qt::DisplayRole) {
     switch (index.column()) {
       case kFrame: return (Exceptional(node) ? QString::fromUtf8("\u25c6 ") : QString()) + FrameOf(node);
-      case kKind: return KindName(KindOf(node));
+      case kKind: return FrameKindName(KindOf(node));
       case kRanks: return QString("%L1").arg(RanksIn(node));
       case kShare:
         return share > 0 && share < 0.1 ? QString("< 0.1 %") : QString("%1 %").arg(share, 0, 'f', share < 10 ? 1 : 0);

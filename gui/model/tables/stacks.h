@@ -13,6 +13,8 @@
 
 namespace lockstep::gui {
 
+QString FrameKindName(StackFrame::Kind kind);
+
 // ViewFacts.stacks in stored order. The internal ID of a model index is the node's position there. Frames of culprits
 // come first, then those with the fewest ranks. Used on the GUI thread.
 class StackModel : public QAbstractItemModel {

@@ -7,7 +7,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "gui/model/safe_text.h"
-#include "gui/model/tables/model.h"
 
 namespace lockstep::gui {
 
@@ -85,18 +84,16 @@ void IncidentTree::SetDocument(DocumentPtr document) {
   Q_EMIT Settled();
 }
 
-void IncidentTree::SetFilter(const QString& words, bool limited, const Ranks& among) {
-  if (words == words_ && limited == limited_ && (!limited || among == among_)) return;
-  words_ = words;
-  limited_ = limited;
-  among_ = among;
+void IncidentTree::SetFilter(const RowFilter& filter) {
+  if (filter == filter_) return;
+  filter_ = filter;
   if (document_ != nullptr) Work();
 }
 
 void IncidentTree::Work() {
   work_.Start(this,
-              [this, document = document_, nodes = fresh_ ? nullptr : nodes_, words = Words::Of(words_),
-               limited = limited_, among = among_](const std::atomic<bool>& cancel) mutable -> LatestJob::Finish {
+              [this, document = document_, nodes = fresh_ ? nullptr : nodes_, words = Words::Of(filter_.words),
+               among = filter_.among](const std::atomic<bool>& cancel) mutable -> LatestJob::Finish {
                 if (nodes == nullptr) {
                   auto made = std::make_shared<Nodes>();
                   made->columns = IncidentColumns::Of(document, &cancel);
@@ -143,9 +140,9 @@ void IncidentTree::Work() {
                 }
                 auto shown = std::make_shared<Shown>();
                 shown->comm_place.assign(static_cast<size_t>(document->comm_count()), -1);
-                const bool by_rank = limited || !words.ranks.empty();
+                const bool by_rank = among.has_value() || !words.ranks.empty();
                 const auto in = [&](int32_t rank) {
-                  return words.MatchRank(rank) && (!limited || among.Contains(rank));
+                  return words.MatchRank(rank) && (!among.has_value() || among->Contains(rank));
                 };
                 for (int32_t host = 0; host < static_cast<int32_t>(nodes->hosts.size()); ++host) {
                   if (!words.MatchName(nodes->hosts[static_cast<size_t>(host)])) continue;

@@ -11,6 +11,7 @@
 #include "gui/model/document.h"
 #include "gui/model/latest_job.h"
 #include "gui/model/tables/columns.h"
+#include "gui/model/tables/model.h"
 
 namespace lockstep::gui {
 
@@ -35,7 +36,7 @@ class IncidentTree : public QAbstractItemModel {
   void SetDocument(DocumentPtr document);
   // Numbers among the words are ranks, of which a node must contain one. The other words must all occur in the name of
   // the host or communicator, ignoring case.
-  void SetFilter(const QString& words, bool limited, const Ranks& among);
+  void SetFilter(const RowFilter& filter);
   bool Idle() const { return !work_.busy(); }
 
   Node NodeOf(const QModelIndex& index) const;
@@ -75,9 +76,7 @@ class IncidentTree : public QAbstractItemModel {
   std::shared_ptr<const Nodes> nodes_;
   std::shared_ptr<const Shown> shown_;
   std::vector<bool> fetched_hosts_, fetched_comms_;  // indexed by number
-  QString words_;
-  bool limited_ = false;
-  Ranks among_;
+  RowFilter filter_;
   LatestJob work_;
 };
 

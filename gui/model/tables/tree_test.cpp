@@ -46,17 +46,17 @@ TEST(IncidentTreeTest, StaysConsistentThroughResets) {
       EXPECT_EQ(model.NodeOf(index).rank, document->RankAt(row));
     }
     for (const char* words : {"5", "rank 3", "node100", "dp", "no-such-name", "5 dp_3", "99"}) {
-      model.SetFilter(words, false, {});
+      model.SetFilter({words, {}});
       ASSERT_TRUE(Settles(model));
       nodes = 0;
       FetchAll(&model, {}, &nodes);
     }
-    model.SetFilter("", true, Ranks::Between(0, 1));
+    model.SetFilter({"", Ranks::Between(0, 1)});
     ASSERT_TRUE(Settles(model));
     nodes = 0;
     FetchAll(&model, {}, &nodes);
     EXPECT_FALSE(model.FindRank(5).isValid());
-    model.SetFilter("", false, {});
+    model.SetFilter({"", {}});
     ASSERT_TRUE(Settles(model));
   }
 }
@@ -65,7 +65,7 @@ TEST(IncidentTreeTest, ANumberIsARank) {
   const DocumentPtr document = testing::Hang();
   IncidentTree model;
   model.SetDocument(document);
-  model.SetFilter("5", false, {});
+  model.SetFilter({"5", {}});
   ASSERT_TRUE(Settles(model));
   const QModelIndex hosts = model.index(0, 0), comms = model.index(1, 0);
   ASSERT_EQ(model.rowCount(hosts), 1);

@@ -11,11 +11,8 @@ namespace lockstep::gui {
 
 Ranks PeersOf(const Document& document, const Selection& selection) {
   int32_t comm = selection.comm;
-  if (comm < 0 && selection.record >= 0) {
-    const int row = document.RowOf(selection.record_rank);
-    if (row >= 0 && selection.record < document.OpCount(row))
-      comm = document.CommOf(document.OpAt(row, selection.record));
-  }
+  const int row = document.RowOfRecord(selection);
+  if (comm < 0 && row >= 0) comm = document.CommOf(document.OpAt(row, selection.record));
   Ranks out = selection.ranks;
   if (comm < 0 || comm >= document.comm_count()) return out;
   out.Unite(document.KnownMembers(comm));

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "gui/model/answer/details.h"
-#include "gui/model/latest_job.h"
 #include "gui/model/safe_text.h"
 #include "gui/view/link_pane.h"
 
@@ -43,106 +41,86 @@ QString Page(const Details& details, const Theme& theme) {
 
 }  // namespace
 
-struct DetailsView::Impl {
-  explicit Impl(DetailsView* v) : view(v) {}
+void DetailsView::Show(bool keep) { page_->Show(Page(details_, ThemeFor(page_->palette())), keep); }
 
-  DetailsView* view;
-  Records* records = nullptr;
-  DocumentPtr document;
-  Details details;
-  LinkPane* page = nullptr;
-  LatestJob job;
-
-  void Fill();
-  void Show(bool keep) { page->Show(Page(details, ThemeFor(page->palette())), keep); }
-  void AskRecords();
-  void SetRecorded(const std::vector<std::pair<QString, QString>>& fields);
-};
-
-void DetailsView::Impl::Fill() {
-  if (document == nullptr) {
-    job.Cancel();
-    details = {};
+void DetailsView::Fill() {
+  if (document_ == nullptr) {
+    job_.Cancel();
+    details_ = {};
     return Show(false);
   }
-  job.Start(view,
-            [this, document = document,
-             selection = view->navigator()->selection()](const std::atomic<bool>& cancel) -> LatestJob::Finish {
-              Details made = DetailsOf(document, selection, &cancel);
-              return [this, made = std::move(made)] {
-                details = made;
-                AskRecords();
-                Show(false);
-              };
-            });
+  job_.Start(this,
+             [this, document = document_,
+              selection = navigator()->selection()](const std::atomic<bool>& cancel) -> LatestJob::Finish {
+               Details made = DetailsOf(document, selection, &cancel);
+               return [this, made = std::move(made)] {
+                 details_ = made;
+                 AskRecords();
+                 Show(false);
+               };
+             });
 }
 
 // If the file is not read yet, Records emits Ready or Unavailable later.
-void DetailsView::Impl::AskRecords() {
-  if (records == nullptr || details.record < 0) return;
-  const std::shared_ptr<const Bundle> bundle = records->Get(details.record_rank);
+void DetailsView::AskRecords() {
+  if (records_ == nullptr || details_.record < 0) return;
+  const std::shared_ptr<const Bundle> bundle = records_->Get(details_.record_rank);
   if (bundle == nullptr) return SetRecorded({{"", "reading the rank's file .."}});
   for (const lockstep::Rank& rank : bundle->ranks) {
-    if (rank.rank != details.record_rank || static_cast<uint64_t>(details.record) >= rank.ops.size()) continue;
-    return SetRecorded(Records::Fields(*bundle, rank.ops[static_cast<size_t>(details.record)]));
+    if (rank.rank != details_.record_rank || static_cast<uint64_t>(details_.record) >= rank.ops.size()) continue;
+    return SetRecorded(Records::Fields(*bundle, rank.ops[static_cast<size_t>(details_.record)]));
   }
   SetRecorded({{"", "the rank's file no longer holds this operation"}});
 }
 
 // Shows the fields from the rank's file below the first section, which has the index's facts.
-void DetailsView::Impl::SetRecorded(const std::vector<std::pair<QString, QString>>& fields) {
-  const auto old = std::find_if(details.sections.begin(), details.sections.end(),
+void DetailsView::SetRecorded(const std::vector<std::pair<QString, QString>>& fields) {
+  const auto old = std::find_if(details_.sections.begin(), details_.sections.end(),
                                 [](const DetailSection& section) { return section.title == kRecorded; });
-  if (old != details.sections.end()) details.sections.erase(old);
+  if (old != details_.sections.end()) details_.sections.erase(old);
   DetailSection section{kRecorded, {}};
   for (const auto& [label, text] : fields)
     section.lines.push_back({Plain(label, 60), Plain(text, 600), -1, ViewState::kOutside, false});
-  if (!details.sections.empty()) details.sections.insert(details.sections.begin() + 1, std::move(section));
+  if (!details_.sections.empty()) details_.sections.insert(details_.sections.begin() + 1, std::move(section));
 }
 
 DetailsView::DetailsView(Navigator* navigator, Records* records, QWidget* parent)
-    : View(navigator, "Details", parent), impl_(std::make_unique<Impl>(this)) {
+    : View(navigator, "Details", parent), records_(records) {
   setAccessibleDescription("What is known about the selected operation, rank, ranks or communicator");
-  impl_->records = records;
-  impl_->page =
-      new LinkPane("Details text", "Fields, members by state, and stacks. A link selects what it names", this);
+  page_ = new LinkPane("Details text", "Fields, members by state, and stacks. A link selects what it names", this);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
-  column->addWidget(impl_->page);
-  setFocusProxy(impl_->page);
-  connect(impl_->page, &LinkPane::Followed, this, [this](const QString& link) {
+  column->addWidget(page_);
+  setFocusProxy(page_);
+  connect(page_, &LinkPane::Followed, this, [this](const QString& link) {
     const int at = link.startsWith("go:") ? link.mid(3).toInt() : -1;
-    if (at >= 0 && static_cast<size_t>(at) < impl_->details.links.size())
-      this->navigator()->Select(Selection(impl_->details.links[static_cast<size_t>(at)]));
+    if (at >= 0 && static_cast<size_t>(at) < details_.links.size())
+      this->navigator()->Select(Selection(details_.links[static_cast<size_t>(at)]));
   });
-  connect(impl_->page, &LinkPane::Recoloured, this, [this] { impl_->Show(true); });
+  connect(page_, &LinkPane::Recoloured, this, [this] { Show(true); });
   if (records != nullptr) {
     connect(records, &Records::Ready, this, [this](qint32 rank) {
-      if (rank != impl_->details.record_rank || impl_->job.busy()) return;
-      impl_->AskRecords();
-      impl_->Show(true);
+      if (rank != details_.record_rank || job_.busy()) return;
+      AskRecords();
+      Show(true);
     });
     connect(records, &Records::Unavailable, this, [this](qint32 rank, const QString& why) {
-      if (rank != impl_->details.record_rank || impl_->details.record < 0 || impl_->job.busy()) return;
-      impl_->SetRecorded({{"", "not read: " + why}});
-      impl_->Show(true);
+      if (rank != details_.record_rank || details_.record < 0 || job_.busy()) return;
+      SetRecorded({{"", "not read: " + why}});
+      Show(true);
     });
   }
-  connect(navigator, &Navigator::SelectionChanged, this, [this] { impl_->Fill(); });
+  connect(navigator, &Navigator::SelectionChanged, this, [this] { Fill(); });
 }
 
-DetailsView::~DetailsView() = default;
-
 void DetailsView::SetDocument(DocumentPtr document) {
-  impl_->document = std::move(document);
-  impl_->Fill();
+  document_ = std::move(document);
+  Fill();
 }
 
 QString DetailsView::CopyText() const {
-  const QString marked = impl_->page->textCursor().selection().toPlainText();
-  return marked.isEmpty() || !impl_->page->FocusedLink().isEmpty() ? DetailsText(impl_->details) : marked;
+  const QString marked = page_->textCursor().selection().toPlainText();
+  return marked.isEmpty() || !page_->FocusedLink().isEmpty() ? DetailsText(details_) : marked;
 }
-
-bool DetailsView::Idle() const { return !impl_->job.busy(); }
 
 }  // namespace lockstep::gui

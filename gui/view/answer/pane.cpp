@@ -17,12 +17,6 @@ namespace {
 constexpr double kWidestCell = 44, kLeastForWords = 90;  // pixels
 constexpr int kSigns = 5;                                // columns from one number to the next
 
-QFont Bold(const QFont& font) {
-  QFont bold = font;
-  bold.setBold(true);
-  return bold;
-}
-
 QString Words(const std::string& text) { return Plain(text, 400); }
 
 ViewState StateOfRow(const Focus::Row& row) {

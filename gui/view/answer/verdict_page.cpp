@@ -8,7 +8,7 @@
 #include "analyzer/report/finding.h"
 #include "analyzer/report/phrases.h"
 #include "analyzer/report/report.h"
-#include "analyzer/viewdata/report.h"
+#include "analyzer/viewdata/facts.h"
 #include "gui/model/answer/answer.h"
 #include "gui/model/safe_text.h"
 

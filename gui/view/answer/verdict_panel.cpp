@@ -21,8 +21,23 @@
 namespace lockstep::gui {
 namespace {
 
+// A label breaks lines only at spaces. Inserts possible breaks into long words.
+QString Breakable(const QString& text) {
+  constexpr int kLongest = 40;
+  QString out;
+  int run = 0;
+  for (const QChar c : text) {
+    run = c.isSpace() ? 0 : run + 1;
+    out += c;
+    if (run == kLongest && !c.isHighSurrogate()) out += QChar(0x200b), run = 0;
+  }
+  return out;
+}
+
+}  // namespace
+
 // The verdict's word as a colored badge. The color adds no information.
-class Badge : public QLabel {
+class VerdictPanel::Badge : public QLabel {
  public:
   explicit Badge(QWidget* parent) : QLabel(parent) {
     setTextFormat(Qt::PlainText);
@@ -46,7 +61,7 @@ class Badge : public QLabel {
     update();
   }
   QSize sizeHint() const override {
-    const QFontMetrics metrics(Bold());
+    const QFontMetrics metrics(Bold(font()));
     return {metrics.horizontalAdvance(text()) + metrics.height(), metrics.height() + metrics.height() / 2};
   }
   QSize minimumSizeHint() const override { return sizeHint(); }
@@ -59,34 +74,16 @@ class Badge : public QLabel {
     painter.setBrush(fill_);
     painter.drawRoundedRect(rect(), height() / 5.0, height() / 5.0);
     painter.setPen(ink_);
-    painter.setFont(Bold());
+    painter.setFont(Bold(font()));
     painter.drawText(rect(), Qt::AlignCenter, text());
   }
 
  private:
-  QFont Bold() const {
-    QFont bold = font();
-    bold.setBold(true);
-    return bold;
-  }
   VerdictKind kind_ = VERDICT_UNSPECIFIED;
   QColor fill_, ink_;
 };
 
-// A label breaks lines only at spaces. Inserts possible breaks into long words.
-QString Breakable(const QString& text) {
-  constexpr int kLongest = 40;
-  QString out;
-  int run = 0;
-  for (const QChar c : text) {
-    run = c.isSpace() ? 0 : run + 1;
-    out += c;
-    if (run == kLongest && !c.isHighSurrogate()) out += QChar(0x200b), run = 0;
-  }
-  return out;
-}
-
-class Sentence : public QLabel {
+class VerdictPanel::Sentence : public QLabel {
  public:
   Sentence(QWidget* parent, std::function<void()> follow) : QLabel(parent), follow_(std::move(follow)) {
     setTextFormat(Qt::PlainText);
@@ -124,96 +121,79 @@ class Sentence : public QLabel {
   std::function<void()> follow_;
 };
 
-}  // namespace
-
-struct VerdictPanel::Impl {
-  DocumentPtr document;
-  Badge* badge = nullptr;
-  Sentence* headline = nullptr;
-  QLabel* sure = nullptr;
-  QToolButton* copy = nullptr;
-
-  void Fill();
-};
-
-void VerdictPanel::Impl::Fill() {
-  if (document == nullptr) {
-    badge->Set("NOTHING OPEN", VERDICT_UNSPECIFIED);
-    headline->setText("Open an incident to see which rank stalled and why.");
-    sure->clear();
+void VerdictPanel::Fill() {
+  if (document_ == nullptr) {
+    badge_->Set("NOTHING OPEN", VERDICT_UNSPECIFIED);
+    headline_->setText("Open an incident to see which rank stalled and why.");
+    sure_->clear();
   } else {
-    badge->Set(VerdictWord(*document), document->verdict().verdict());
-    const QString sentence = VerdictHeadline(*document);
-    headline->setText(Breakable(Plain(sentence, 320)));
-    headline->setToolTip(sentence.size() > 320 ? Html(sentence, 2000) : QString());
-    const QString sureness = VerdictSureness(*document);
-    sure->setText(sureness.isEmpty() ? QString() : "confidence " + sureness);
+    badge_->Set(VerdictWord(*document_), document_->verdict().verdict());
+    const QString sentence = VerdictHeadline(*document_);
+    headline_->setText(Breakable(Plain(sentence, 320)));
+    headline_->setToolTip(sentence.size() > 320 ? Html(sentence, 2000) : QString());
+    const QString sureness = VerdictSureness(*document_);
+    sure_->setText(sureness.isEmpty() ? QString() : "confidence " + sureness);
   }
-  headline->setAccessibleName(headline->text().remove(QChar(0x200b)));
-  headline->setMinimumHeight(badge->sizeHint().height());
-  sure->setMinimumHeight(badge->sizeHint().height());
-  sure->setVisible(!sure->text().isEmpty());
-  copy->setEnabled(document != nullptr);
+  headline_->setAccessibleName(headline_->text().remove(QChar(0x200b)));
+  headline_->setMinimumHeight(badge_->sizeHint().height());
+  sure_->setMinimumHeight(badge_->sizeHint().height());
+  sure_->setVisible(!sure_->text().isEmpty());
+  copy_->setEnabled(document_ != nullptr);
 }
 
-VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent)
-    : View(navigator, "Verdict", parent), impl_(std::make_unique<Impl>()) {
+VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent) : View(navigator, "Verdict", parent) {
   setAccessibleDescription("What happened, which rank caused it, and how sure that is");
-  Impl& p = *impl_;
-  p.badge = new Badge(this);
-  p.badge->setAccessibleDescription("What happened to the job, in one word");
-  p.headline = new Sentence(this, [this] {
-    if (impl_->document == nullptr) return;
+  badge_ = new Badge(this);
+  badge_->setAccessibleDescription("What happened to the job, in one word");
+  headline_ = new Sentence(this, [this] {
+    if (document_ == nullptr) return;
     Place place = this->navigator()->place();
-    place.selection = VerdictLink(*impl_->document, "finding:0", &place.finding);
+    place.selection = VerdictLink(*document_, "finding:0", &place.finding);
     if (!place.selection.empty()) this->navigator()->Go(std::move(place));
   });
-  p.headline->setAccessibleDescription("The verdict in one sentence; Enter selects its cells");
-  p.sure = new QLabel(this);
-  p.sure->setTextFormat(Qt::PlainText);
-  p.sure->setObjectName("confidence");
-  Announce(p.sure, "Confidence", "How sure the verdict is");
-  p.copy = new QToolButton(this);
-  p.copy->setText("Copy report");
-  p.copy->setObjectName("copy report");
-  Announce(p.copy, "Copy report", "Copies the whole report as plain text, for a ticket");
-  p.copy->setToolTip("Copy the report as plain text, for a ticket");
+  headline_->setAccessibleDescription("The verdict in one sentence; Enter selects its cells");
+  sure_ = new QLabel(this);
+  sure_->setTextFormat(Qt::PlainText);
+  sure_->setObjectName("confidence");
+  Announce(sure_, "Confidence", "How sure the verdict is");
+  copy_ = new QToolButton(this);
+  copy_->setText("Copy report");
+  copy_->setObjectName("copy report");
+  Announce(copy_, "Copy report", "Copies the whole report as plain text, for a ticket");
+  copy_->setToolTip("Copy the report as plain text, for a ticket");
 
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins(8, 6, 6, 4);
   row->setSpacing(10);
-  row->addWidget(p.badge, 0, Qt::AlignTop);
-  row->addWidget(p.headline, 1);
-  row->addWidget(p.sure, 0, Qt::AlignTop);
-  row->addWidget(p.copy, 0, Qt::AlignTop);
+  row->addWidget(badge_, 0, Qt::AlignTop);
+  row->addWidget(headline_, 1);
+  row->addWidget(sure_, 0, Qt::AlignTop);
+  row->addWidget(copy_, 0, Qt::AlignTop);
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Maximum);
-  setFocusProxy(p.headline);
+  setFocusProxy(headline_);
 
-  connect(p.copy, &QToolButton::clicked, this, [this] { QApplication::clipboard()->setText(CopyText()); });
-  p.Fill();
+  connect(copy_, &QToolButton::clicked, this, [this] { QApplication::clipboard()->setText(CopyText()); });
+  Fill();
 }
 
-VerdictPanel::~VerdictPanel() = default;
-
 void VerdictPanel::SetDocument(DocumentPtr document) {
-  impl_->document = std::move(document);
-  impl_->Fill();
+  document_ = std::move(document);
+  Fill();
 }
 
 QString VerdictPanel::CopyText() const {
-  return impl_->document == nullptr ? QString() : PlainLines(impl_->document->facts().report_text());
+  return document_ == nullptr ? QString() : PlainLines(document_->facts().report_text());
 }
 
 void VerdictPanel::changeEvent(QEvent* event) {
   View::changeEvent(event);
-  if (impl_->badge == nullptr || (event->type() != QEvent::PaletteChange && event->type() != QEvent::FontChange))
-    return;
+  if (badge_ == nullptr || (event->type() != QEvent::PaletteChange && event->type() != QEvent::FontChange)) return;
   QFont strong = font();
   strong.setWeight(QFont::DemiBold);
-  impl_->headline->setFont(strong);
-  impl_->badge->Colour();
-  impl_->badge->updateGeometry();
-  impl_->Fill();
+  headline_->setFont(strong);
+  badge_->Colour();
+  badge_->updateGeometry();
+  Fill();
 }
 
 }  // namespace lockstep::gui

@@ -1,9 +1,10 @@
 // The sentence above all views: what happened, which ranks, how sure.
 #pragma once
 
-#include <memory>
-
 #include "gui/view/view.h"
+
+class QLabel;
+class QToolButton;
 
 namespace lockstep::gui {
 
@@ -13,7 +14,6 @@ class VerdictPanel : public View {
 
  public:
   explicit VerdictPanel(Navigator* navigator, QWidget* parent = nullptr);
-  ~VerdictPanel() override;
 
   void SetDocument(DocumentPtr document) override;
   // Returns the report as plain text, suitable for a ticket.
@@ -23,8 +23,15 @@ class VerdictPanel : public View {
   void changeEvent(QEvent* event) override;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  class Badge;
+  class Sentence;
+  void Fill();
+
+  DocumentPtr document_;
+  Badge* badge_ = nullptr;
+  Sentence* headline_;
+  QLabel* sure_;
+  QToolButton* copy_;
 };
 
 }  // namespace lockstep::gui

@@ -144,9 +144,7 @@ QString AnswerView::Csv() const {
 
 bool AnswerView::Paint(QPainter* painter, const QSize& size) {
   if (pane_->focus() == nullptr) return false;
-  painter->save();
   pane_->Draw(painter, size, true);
-  painter->restore();
   return true;
 }
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "gui/model/safe_text.h"
-#include "gui/view/bandwidth/pane.h"
 #include "gui/view/bandwidth/speed_pane.h"
 
 namespace lockstep::gui {
@@ -197,16 +196,8 @@ QString BandwidthView::Csv() const {
 }
 
 bool BandwidthView::Paint(QPainter* painter, const QSize& size) {
-  painter->save();
   by_size_ ? speed_pane_->Draw(painter, size, true) : pane_->Draw(painter, size, true);
-  painter->restore();
   return (by_size_ ? speed_pane_->NotMeasured() : pane_->NotMeasured()).isEmpty();
 }
-
-// Only the picture by rank zooms; the other one always shows everything.
-void BandwidthView::Zoom(double factor) { pane_->Zoom(factor, 0.5); }
-void BandwidthView::Pan(double right, double) { pane_->Pan(right); }
-void BandwidthView::Fit() { pane_->Fit(); }
-void BandwidthView::CentreOnSelection() { pane_->CentreOnSelection(); }
 
 }  // namespace lockstep::gui

@@ -3,6 +3,7 @@
 // operation. By size and host: see SpeedPane.
 #pragma once
 
+#include "gui/view/bandwidth/pane.h"
 #include "gui/view/view.h"
 
 class QComboBox;
@@ -11,7 +12,6 @@ class QStackedWidget;
 
 namespace lockstep::gui {
 
-class BandwidthPane;
 class SpeedPane;
 
 class BandwidthView : public View {
@@ -23,10 +23,11 @@ class BandwidthView : public View {
   QString CopyText() const override;  // by rank: outliers of the series; by size: all rows and their hosts
   QString Csv() const override;       // by rank: all points of the series; by size: all rows and their hosts
   bool Paint(QPainter* painter, const QSize& size) override;
-  void Zoom(double factor) override;
-  void Pan(double right, double down) override;
-  void Fit() override;
-  void CentreOnSelection() override;
+  // Only the picture by rank zooms; the other one always shows everything.
+  void Zoom(double factor) override { pane_->Zoom(factor, 0.5); }
+  void Pan(double right, double) override { pane_->Pan(right); }
+  void Fit() override { pane_->Fit(); }
+  void CentreOnSelection() override { pane_->CentreOnSelection(); }
 
   BandwidthPane* pane() const { return pane_; }
   SpeedPane* speed_pane() const { return speed_pane_; }

@@ -100,9 +100,7 @@ QFont WaitGraphView::SmallFont() const {
 }
 
 void WaitGraphView::Relayout() {
-  QFont bold = font();
-  bold.setBold(true);
-  const QFontMetricsF title(bold), small(SmallFont());
+  const QFontMetricsF title(Bold(font())), small(SmallFont());
   const double most = title.averageCharWidth() * 26;
   lines_.clear();
   std::vector<QSizeF> sizes;
@@ -222,11 +220,16 @@ void WaitGraphView::Show(const QRectF& scene) {
   fitted_ = false;
 }
 
-void WaitGraphView::CentreOnSelection() {
+QRectF WaitGraphView::MarkedRect() const {
   QRectF all;
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (marked_[i]) all |= layout_.rect[i];
   }
+  return all;
+}
+
+void WaitGraphView::CentreOnSelection() {
+  const QRectF all = MarkedRect();
   if (all.isEmpty()) return;
   offset_ = QPointF(width() / 2.0, height() / 2.0) - all.center() * scale_;
   // Shows no empty space on one side while contents are hidden on the other.
@@ -238,10 +241,7 @@ void WaitGraphView::CentreOnSelection() {
 }
 
 void WaitGraphView::ZoomToSelection() {
-  QRectF all;
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (marked_[i]) all |= layout_.rect[i];
-  }
+  const QRectF all = MarkedRect();
   if (all.isEmpty()) return;
   scale_ = std::clamp(std::min((width() - kMargin * 2) / all.width(), (height() - kMargin * 2) / all.height()),
                       kFarthest, 1.5);
@@ -475,8 +475,7 @@ void WaitGraphView::DrawNode(QPainter* painter, const Theme& theme, int node) co
   painter->drawRect(rect);
   if (n.kind == WaitClass::IN_CYCLE) painter->drawRect(rect.adjusted(-4, -4, 4, 4));
 
-  QFont bold = font();
-  bold.setBold(true);
+  const QFont bold = Bold(font());
   const QFontMetricsF title(bold), small(SmallFont());
   double y = rect.top() + kPad;
   const double x = rect.left() + kBar + kPad;
@@ -571,7 +570,6 @@ void WaitGraphView::Draw(QPainter* painter, const Theme& theme) const {
 
 bool WaitGraphView::Paint(QPainter* painter, const QSize& size) {
   const Theme& theme = ThemeFor(palette());
-  painter->save();
   painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
   const QRectF scene = SceneRect();
   if (!scene.isEmpty()) {
@@ -584,7 +582,6 @@ bool WaitGraphView::Paint(QPainter* painter, const QSize& size) {
       Draw(painter, theme);
     }
   }
-  painter->restore();
   return !graph_.nodes.empty();
 }
 

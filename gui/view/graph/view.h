@@ -64,6 +64,7 @@ class WaitGraphView : public View {
   void ZoomAt(const QPointF& at, double factor);
   void Show(const QRectF& scene);  // scrolls until `scene` is visible
   QRectF SceneRect() const;
+  QRectF MarkedRect() const;  // of the nodes that share ranks with the selection
   QFont SmallFont() const;
 
   DocumentPtr document_;

@@ -8,6 +8,7 @@
 
 #include "analyzer/testing/job.h"
 #include "gui/testing/facts.h"
+#include "gui/testing/samples.h"
 
 namespace lockstep::gui {
 namespace {
@@ -185,10 +186,7 @@ TEST(WaitGraphViewTest, AMissingDocumentAndMissingWaitsAreReported) {
 }
 
 TEST(WaitGraphViewTest, ARealHang) {
-  lockstep::testing::Job job(2, 2, 2, 6);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  auto document = Document::FromBundle(job.Run());
+  auto document = Document::FromBundle(testing::HangBundle());
   ASSERT_TRUE(document.ok());
   Navigator navigator;
   WaitGraphView view(&navigator);

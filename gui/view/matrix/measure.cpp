@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "analyzer/util/wrap.h"
 #include "gui/model/matrix/cell_text.h"
 #include "gui/model/safe_text.h"
-#include "gui/model/wrap.h"
 
 namespace lockstep::gui {
 namespace {

@@ -7,30 +7,14 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <system_error>
-#include <thread>
+
+#include "analyzer/util/parallel.h"
 
 namespace lockstep::gui {
 namespace {
 
-// Calls work(first, last) for parts of [0, count), each part on a separate thread.
-template <typename Work>
-void Split(int count, int threads, const Work& work) {
-  std::vector<std::thread> others;
-  const int parts = std::clamp(threads, 1, std::max(1, count / 64));
-  int first = 0;
-  for (int part = 0; part + 1 < parts; ++part) {
-    const int last = static_cast<int>(int64_t{count} * (part + 1) / parts);
-    try {
-      others.emplace_back([&work, first, last] { work(first, last); });
-    } catch (const std::system_error&) {
-      break;
-    }
-    first = last;
-  }
-  work(first, count);
-  for (std::thread& other : others) other.join();
-}
+// The number of parts of `lines` that are worth a thread.
+int PartsOf(int lines, int threads) { return std::clamp(threads, 1, std::max(1, lines / 64)); }
 
 void MaxInto(uint8_t* __restrict out, const uint8_t* __restrict in, size_t n) {
   for (size_t i = 0; i < n; ++i) out[i] = out[i] > in[i] ? out[i] : in[i];
@@ -250,7 +234,7 @@ PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> row
   const Columns columns(across, transform.x, out.width);
   const bool grid = transform.y.scale() >= kGridFrom;
   const size_t count = static_cast<size_t>(columns.count());
-  Split(out.height, threads, [&](int first, int last) {
+  InParts(out.height, PartsOf(out.height, threads), [&](int first, int last) {
     Columns::Scratch scratch;
     columns.Prepare(&scratch);
     std::vector<const uint8_t*> sources;
@@ -350,7 +334,7 @@ QImage RenderMatrix(const CellMatrix& matrix, absl::Span<const uint32_t> rows, c
             py = Phase(transform.y.first() * transform.y.scale());
   uchar* bits = image.bits();
   const qsizetype stride = image.bytesPerLine();
-  Split(states.height, threads, [&](int first, int last) {
+  InParts(states.height, PartsOf(states.height, threads), [&](int first, int last) {
     for (int y = first; y < last; ++y) {
       const QRgb* table = colours.at.data() + ((y + py) & 7) * (kEmptyPixel + 1) * 8;
       QRgb* out = reinterpret_cast<QRgb*>(bits + y * stride);

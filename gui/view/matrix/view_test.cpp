@@ -11,6 +11,7 @@
 
 #include "analyzer/testing/job.h"
 #include "gui/testing/facts.h"
+#include "gui/testing/samples.h"
 #include "gui/testing/until.h"
 #include "gui/view/matrix/legend.h"
 
@@ -18,14 +19,9 @@ namespace lockstep::gui {
 namespace {
 
 DocumentPtr AStall() {
-  lockstep::testing::Job job(2, 2, 4, 8);
-  job.ranks[5].host_fault_at = job.Find(5, "dp", 6);
-  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
-  Bundle bundle = job.Run();
+  Bundle bundle = testing::HangBundle(2, 2, 4, 8);
   for (Rank& rank : bundle.ranks) rank.host = "node" + std::to_string(rank.rank / 4);
-  auto document = Document::FromBundle(bundle);
-  EXPECT_TRUE(document.ok()) << document.status();
-  return document.ok() ? *document : nullptr;
+  return testing::Made(bundle);
 }
 
 class MatrixViewTest : public ::testing::Test {
@@ -387,6 +383,29 @@ TEST_F(MatrixViewTest, TheLegendCountsVisibleCellsAndFindsTheNext) {
   for (const int64_t count : legend.counts()) sum += count;
   EXPECT_LT(sum, static_cast<int64_t>(whole));
   EXPECT_GT(sum, 0);
+}
+
+TEST_F(MatrixViewTest, TheLegendOmitsStatesThatDoNotFit) {
+  LegendView legend(&navigator_);
+  legend.resize(legend.sizeHint());
+  legend.show();
+  legend.SetDocument(document_);
+  ASSERT_TRUE(testing::Settles(legend));
+  const QRect row = legend.RectOf(ViewState::kMissing);
+  legend.resize(legend.width(), row.top() + 4 * row.height() + row.height() / 2);
+  int shown = 0, bottom = 0;
+  for (int state = 1; state < static_cast<int>(ViewState::kCount); ++state) {
+    const QRect rect = legend.RectOf(static_cast<ViewState>(state));
+    shown += !rect.isEmpty();
+    bottom = std::max(bottom, rect.bottom());
+  }
+  EXPECT_EQ(shown, 4);
+  const QImage picture = legend.grab().toImage();
+  const QRgb background = ThemeFor(legend.palette()).background.rgb();
+  for (int y = bottom + 1; y < legend.height(); ++y) {
+    for (int x = 0; x < legend.width(); ++x) ASSERT_EQ(picture.pixel(x, y), background) << x << ' ' << y;
+  }
+  EXPECT_FALSE(legend.RectOf(ViewState::kMissing).isEmpty()) << "states with cells come first";
 }
 
 TEST(MatrixViewLagTest, AnUnknownLagStaysUnknown) {

@@ -241,13 +241,11 @@ bool StackView::Paint(QPainter* painter, const QSize& size) {
   painter->fillRect(QRect(QPoint(0, 0), size), ThemeFor(palette()).background);
   if (model_->node_count() == 0) return false;
   const Icicle icicle = pane_->Layout(size.width());
-  painter->save();
   painter->setFont(font());
   pane_->DrawBoxes(
       painter, icicle,
       std::min<double>(pane_->RowHeight(), size.height() / std::max(1.0, static_cast<double>(icicle.levels))),
       QRectF(QPointF(0, 0), size));
-  painter->restore();
   return true;
 }
 

@@ -20,8 +20,10 @@ struct Line {
   int32_t rank = -1;
 };
 
+}  // namespace
+
 // The loader's lines, then those problems of the verdict that the loader did not report.
-class LogModel : public QAbstractListModel {
+class LoadLog::LogModel : public QAbstractListModel {
  public:
   using QAbstractListModel::QAbstractListModel;
 
@@ -70,52 +72,40 @@ class LogModel : public QAbstractListModel {
   int64_t left_out_ = 0;
 };
 
-}  // namespace
-
-struct LoadLog::Impl {
-  DocumentPtr document;
-  LogModel* model = nullptr;
-  QListView* list = nullptr;
-  QString title = "Load log";
-};
-
-LoadLog::LoadLog(Navigator* navigator, QWidget* parent)
-    : View(navigator, "Load log", parent), impl_(std::make_unique<Impl>()) {
+LoadLog::LoadLog(Navigator* navigator, QWidget* parent) : View(navigator, "Load log", parent) {
   setAccessibleDescription("What could not be read, one item per line");
-  impl_->model = new LogModel(this);
-  impl_->list = new QListView(this);
-  impl_->list->setObjectName("lines");
-  Announce(impl_->list, "Lines of the load log", "A line that names a rank selects it");
-  impl_->list->setModel(impl_->model);
-  impl_->list->setUniformItemSizes(true);
-  impl_->list->setSelectionMode(QAbstractItemView::ExtendedSelection);
-  impl_->list->setEditTriggers(QAbstractItemView::NoEditTriggers);
-  impl_->list->setAlternatingRowColors(true);
-  impl_->list->setFrameShape(QFrame::NoFrame);
-  impl_->list->setTextElideMode(Qt::ElideRight);
+  model_ = new LogModel(this);
+  list_ = new QListView(this);
+  list_->setObjectName("lines");
+  Announce(list_, "Lines of the load log", "A line that names a rank selects it");
+  list_->setModel(model_);
+  list_->setUniformItemSizes(true);
+  list_->setSelectionMode(QAbstractItemView::ExtendedSelection);
+  list_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  list_->setAlternatingRowColors(true);
+  list_->setFrameShape(QFrame::NoFrame);
+  list_->setTextElideMode(Qt::ElideRight);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
-  column->addWidget(impl_->list);
-  setFocusProxy(impl_->list);
-  connect(impl_->list->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
+  column->addWidget(list_);
+  setFocusProxy(list_);
+  connect(list_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
     std::vector<int32_t> ranks;
-    for (const QModelIndex& index : impl_->list->selectionModel()->selectedRows()) {
-      if (const int32_t rank = impl_->model->At(index.row()).rank; rank >= 0) ranks.push_back(rank);
+    for (const QModelIndex& index : list_->selectionModel()->selectedRows()) {
+      if (const int32_t rank = model_->At(index.row()).rank; rank >= 0) ranks.push_back(rank);
     }
-    if (ranks.empty() || impl_->document == nullptr) return;
+    if (ranks.empty() || document_ == nullptr) return;
     this->navigator()->Select(Selection::Of(Ranks::Of(std::move(ranks))));
   });
 }
 
-LoadLog::~LoadLog() = default;
-
 void LoadLog::SetDocument(DocumentPtr document) {
-  impl_->document = std::move(document);
+  document_ = std::move(document);
   std::vector<Line> problems;
-  if (impl_->document != nullptr) {
+  if (document_ != nullptr) {
     std::unordered_set<std::string> known;
-    for (const Line& line : impl_->model->lines()) known.insert(line.text.toStdString());
-    for (const DataProblem& problem : impl_->document->verdict().problems()) {
+    for (const Line& line : model_->lines()) known.insert(line.text.toStdString());
+    for (const DataProblem& problem : document_->verdict().problems()) {
       if (problems.size() == kMostLines) break;
       QString where = Plain(problem.path(), 200);
       if (problem.offset() >= 0) where += QString(" at byte %1").arg(problem.offset());
@@ -124,35 +114,34 @@ void LoadLog::SetDocument(DocumentPtr document) {
       if (known.insert(line.text.toStdString()).second) problems.push_back(std::move(line));
     }
   }
-  impl_->model->SetProblems(std::move(problems));
+  model_->SetProblems(std::move(problems));
   Retitle();
 }
 
 void LoadLog::AddLine(const QString& line, int32_t rank) {
   const QString text = Plain(line, 1000);
   if (text.trimmed().isEmpty()) return;
-  impl_->model->Add({text, rank});
+  model_->Add({text, rank});
   Retitle();
 }
 
 void LoadLog::Clear() {
-  impl_->model->Clear();
+  model_->Clear();
   Retitle();
 }
 
-int LoadLog::line_count() const { return impl_->model->count(); }
-QString LoadLog::title() const { return impl_->title; }
+int LoadLog::line_count() const { return model_->count(); }
 
 void LoadLog::Retitle() {
-  const int64_t lines = impl_->model->count() + impl_->model->left_out();
+  const int64_t lines = model_->count() + model_->left_out();
   const QString title = lines == 0 ? QString("Load log") : QString("Load log (%1)").arg(lines);
-  if (title == impl_->title) return;
-  impl_->title = title;
+  if (title == title_) return;
+  title_ = title;
   Q_EMIT TitleChanged(title);
 }
 
 QString LoadLog::CopyText() const {
-  QModelIndexList selected = impl_->list->selectionModel()->selectedRows();
+  QModelIndexList selected = list_->selectionModel()->selectedRows();
   std::sort(selected.begin(), selected.end());
   QString out;
   for (const QModelIndex& index : selected) out += TsvCell(index.data().toString()) + '\n';
@@ -160,13 +149,13 @@ QString LoadLog::CopyText() const {
 }
 
 QString LoadLog::Csv() const {
-  if (impl_->model->count() == 0) return {};
+  if (model_->count() == 0) return {};
   QString out = "Rank,Problem\n";
-  for (int row = 0; row < impl_->model->count(); ++row) {
-    const Line& line = impl_->model->At(row);
+  for (int row = 0; row < model_->count(); ++row) {
+    const Line& line = model_->At(row);
     out += (line.rank < 0 ? QString() : QString::number(line.rank)) + ',' + CsvCell(line.text) + '\n';
   }
-  if (impl_->model->left_out() > 0) out += QString(",and %1 more\n").arg(impl_->model->left_out());
+  if (model_->left_out() > 0) out += QString(",and %1 more\n").arg(model_->left_out());
   return out;
 }
 

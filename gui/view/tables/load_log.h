@@ -3,9 +3,9 @@
 
 #include <QString>
 
-#include <memory>
-
 #include "gui/view/view.h"
+
+class QListView;
 
 namespace lockstep::gui {
 
@@ -16,7 +16,6 @@ class LoadLog : public View {
 
  public:
   explicit LoadLog(Navigator* navigator, QWidget* parent = nullptr);
-  ~LoadLog() override;
 
   void SetDocument(DocumentPtr document) override;
   // Adds a line about the current load. Lines after the first 10,000 are only counted.
@@ -25,7 +24,7 @@ class LoadLog : public View {
   void Clear();
   int line_count() const;
   // "Load log" or "Load log (3)".
-  QString title() const;
+  QString title() const { return title_; }
   QString CopyText() const override;
   QString Csv() const override;
 
@@ -33,9 +32,13 @@ class LoadLog : public View {
   void TitleChanged(const QString& title);
 
  private:
+  class LogModel;
   void Retitle();
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+
+  DocumentPtr document_;
+  LogModel* model_;
+  QListView* list_;
+  QString title_ = "Load log";
 };
 
 }  // namespace lockstep::gui

@@ -9,65 +9,47 @@
 #include <algorithm>
 
 #include "gui/model/safe_text.h"
-#include "gui/model/tables/tree.h"
 #include "gui/view/state_delegate.h"
 
 namespace lockstep::gui {
 
-struct TreePane::Impl {
-  explicit Impl(TreePane* p) : pane(p) {}
-
-  TreePane* pane;
-  DocumentPtr document;
-  IncidentTree* model = nullptr;
-  QTreeView* tree = nullptr;
-  QLineEdit* filter = nullptr;
-  bool showing = false;
-
-  void Filter();
-  // Gives width to the names first, then to the states.
-  void Share() {
-    const int width = tree->viewport()->width(), letter = tree->fontMetrics().averageCharWidth();
-    tree->setIndentation(tree->fontMetrics().height());
-    tree->setColumnWidth(0, std::max(width * 6 / 10, std::min(letter * 24, width - letter * 6)));
-  }
-  void ShowSelection();
-  void TakeSelection();
-};
-
-void TreePane::Impl::Filter() {
-  const Place& place = pane->navigator()->place();
-  model->SetFilter(filter->text(), !place.filters.isEmpty(), place.filtered);
+// Gives width to the names first, then to the states.
+void TreePane::Share() {
+  const int width = tree_->viewport()->width(), letter = tree_->fontMetrics().averageCharWidth();
+  tree_->setIndentation(tree_->fontMetrics().height());
+  tree_->setColumnWidth(0, std::max(width * 6 / 10, std::min(letter * 24, width - letter * 6)));
 }
+
+void TreePane::Filter() { model_->SetFilter(RowFilter::Of(filter_->text(), navigator()->place())); }
 
 // A single rank or communicator becomes the current line. The items of a larger selection are only tinted.
-void TreePane::Impl::ShowSelection() {
-  showing = true;
-  const Selection& selection = pane->navigator()->selection();
+void TreePane::ShowSelection() {
+  showing_ = true;
+  const Selection& selection = navigator()->selection();
   QModelIndex index;
-  if (selection.ranks.size() == 1) index = model->FindRank(selection.ranks.front());
-  if (selection.ranks.empty() && selection.comm >= 0) index = model->FindComm(selection.comm);
+  if (selection.ranks.size() == 1) index = model_->FindRank(selection.ranks.front());
+  if (selection.ranks.empty() && selection.comm >= 0) index = model_->FindComm(selection.comm);
   // A clicked item stays current if it selects the same. A rank occurs below its host and below each of its
   // communicators.
-  const QModelIndex current = tree->currentIndex();
-  const bool says = current.isValid() && tree->selectionModel()->isSelected(current) &&
-                    model->SelectionOf(current.siblingAtColumn(0)) == selection;
+  const QModelIndex current = tree_->currentIndex();
+  const bool says = current.isValid() && tree_->selectionModel()->isSelected(current) &&
+                    model_->SelectionOf(current.siblingAtColumn(0)) == selection;
   if (index.isValid() && !says) {
-    tree->selectionModel()->setCurrentIndex(index, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
-    tree->scrollTo(index);
+    tree_->selectionModel()->setCurrentIndex(index, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
+    tree_->scrollTo(index);
   } else if (!index.isValid() && !says) {
-    tree->selectionModel()->clearSelection();
+    tree_->selectionModel()->clearSelection();
   }
-  tree->viewport()->update();
-  showing = false;
+  tree_->viewport()->update();
+  showing_ = false;
 }
 
-void TreePane::Impl::TakeSelection() {
-  if (showing) return;
+void TreePane::TakeSelection() {
+  if (showing_) return;
   Selection selection;
   bool several_comms = false;
-  for (const QModelIndex& index : tree->selectionModel()->selectedRows()) {
-    const Selection one = model->SelectionOf(index);
+  for (const QModelIndex& index : tree_->selectionModel()->selectedRows()) {
+    const Selection one = model_->SelectionOf(index);
     selection.ranks.Unite(one.ranks);
     if (one.comm < 0) continue;
     several_comms |= selection.comm >= 0 && selection.comm != one.comm;
@@ -77,92 +59,86 @@ void TreePane::Impl::TakeSelection() {
   }
   if (several_comms) selection.comm = -1, selection.seq_first = selection.seq_last = -1;
   if (selection.empty()) return;
-  showing = true;
-  pane->navigator()->Select(selection);
-  showing = false;
-  tree->viewport()->update();
+  showing_ = true;
+  navigator()->Select(selection);
+  showing_ = false;
+  tree_->viewport()->update();
 }
 
-TreePane::TreePane(Navigator* navigator, QWidget* parent)
-    : View(navigator, "Tree", parent), impl_(std::make_unique<Impl>(this)) {
+TreePane::TreePane(Navigator* navigator, QWidget* parent) : View(navigator, "Tree", parent) {
   setAccessibleDescription("Hosts with their ranks and communicators with their members");
-  Impl& p = *impl_;
-  p.model = new IncidentTree(this);
-  p.filter = new QLineEdit(this);
-  p.filter->setObjectName("filter");
-  p.filter->setPlaceholderText("Host, communicator or rank");
-  p.filter->setClearButtonEnabled(true);
-  p.filter->setMaxLength(500);
-  Announce(p.filter, "Filter of the tree",
+  model_ = new IncidentTree(this);
+  filter_ = new QLineEdit(this);
+  filter_->setObjectName("filter");
+  filter_->setPlaceholderText("Host, communicator or rank");
+  filter_->setClearButtonEnabled(true);
+  filter_->setMaxLength(500);
+  Announce(filter_, "Filter of the tree",
            "A number is a rank; anything else is part of a name. Down goes to the tree, Escape clears");
-  p.filter->installEventFilter(this);
-  p.tree = new QTreeView(this);
-  p.tree->setObjectName("tree");
-  Announce(p.tree, "Hosts and communicators",
+  filter_->installEventFilter(this);
+  tree_ = new QTreeView(this);
+  tree_->setObjectName("tree");
+  Announce(tree_, "Hosts and communicators",
            "Right opens a line, Left closes it; a selection here applies to all views");
-  p.tree->setModel(p.model);
-  p.tree->setUniformRowHeights(true);
-  p.tree->setHeaderHidden(true);
-  p.tree->setSelectionMode(QAbstractItemView::ExtendedSelection);
-  p.tree->setEditTriggers(QAbstractItemView::NoEditTriggers);
-  p.tree->setFrameShape(QFrame::NoFrame);
-  p.tree->setAllColumnsShowFocus(true);
-  p.tree->setExpandsOnDoubleClick(true);
-  p.tree->header()->setStretchLastSection(true);
-  p.tree->header()->setMinimumSectionSize(40);
+  tree_->setModel(model_);
+  tree_->setUniformRowHeights(true);
+  tree_->setHeaderHidden(true);
+  tree_->setSelectionMode(QAbstractItemView::ExtendedSelection);
+  tree_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  tree_->setFrameShape(QFrame::NoFrame);
+  tree_->setAllColumnsShowFocus(true);
+  tree_->setExpandsOnDoubleClick(true);
+  tree_->header()->setStretchLastSection(true);
+  tree_->header()->setMinimumSectionSize(40);
   // The tooltip and the details show the full text.
-  p.tree->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  p.tree->viewport()->installEventFilter(this);
-  p.tree->setItemDelegate(new StateDelegate(
+  tree_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  tree_->viewport()->installEventFilter(this);
+  tree_->setItemDelegate(new StateDelegate(
       IncidentTree::kMark,
       [this](const QModelIndex& index) {
-        return impl_->model->Touches(index.siblingAtColumn(0), this->navigator()->selection());
+        return model_->Touches(index.siblingAtColumn(0), this->navigator()->selection());
       },
-      p.tree));
+      tree_));
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(4);
-  column->addWidget(p.filter);
-  column->addWidget(p.tree, 1);
-  setFocusProxy(p.tree);
+  column->addWidget(filter_);
+  column->addWidget(tree_, 1);
+  setFocusProxy(tree_);
 
-  connect(p.filter, &QLineEdit::textChanged, this, [this] { impl_->Filter(); });
-  connect(p.model, &QAbstractItemModel::modelAboutToBeReset, this, [this] { impl_->showing = true; });
-  connect(p.model, &QAbstractItemModel::modelReset, this, [this] { impl_->showing = false; });
-  connect(p.model, &IncidentTree::Settled, this, [this] {
-    for (int row = 0; row < impl_->model->rowCount(); ++row) impl_->tree->expand(impl_->model->index(row, 0));
-    impl_->Share();
-    impl_->ShowSelection();
+  connect(filter_, &QLineEdit::textChanged, this, [this] { Filter(); });
+  connect(model_, &QAbstractItemModel::modelAboutToBeReset, this, [this] { showing_ = true; });
+  connect(model_, &QAbstractItemModel::modelReset, this, [this] { showing_ = false; });
+  connect(model_, &IncidentTree::Settled, this, [this] {
+    for (int row = 0; row < model_->rowCount(); ++row) tree_->expand(model_->index(row, 0));
+    Share();
+    ShowSelection();
   });
-  connect(p.tree->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] { impl_->TakeSelection(); });
-  connect(p.tree, &QAbstractItemView::activated, this, [this] { impl_->TakeSelection(); });
+  connect(tree_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] { TakeSelection(); });
+  connect(tree_, &QAbstractItemView::activated, this, [this] { TakeSelection(); });
   connect(navigator, &Navigator::SelectionChanged, this, [this] {
-    if (!impl_->showing) impl_->ShowSelection();
+    if (!showing_) ShowSelection();
   });
-  connect(navigator, &Navigator::PlaceChanged, this, [this] { impl_->Filter(); });
+  connect(navigator, &Navigator::PlaceChanged, this, [this] { Filter(); });
 }
 
-TreePane::~TreePane() { impl_->showing = true; }
+TreePane::~TreePane() { showing_ = true; }
 
 void TreePane::SetDocument(DocumentPtr document) {
-  impl_->document = document;
-  impl_->Filter();
-  impl_->model->SetDocument(std::move(document));
+  Filter();
+  model_->SetDocument(std::move(document));
 }
 
 QString TreePane::CopyText() const {
   QString out;
-  for (const QModelIndex& index : impl_->tree->selectionModel()->selectedRows())
+  for (const QModelIndex& index : tree_->selectionModel()->selectedRows())
     out += TsvCell(index.data().toString()) + '\t' + TsvCell(index.siblingAtColumn(1).data().toString()) + '\n';
   return out;
 }
 
-bool TreePane::Idle() const { return impl_->model->Idle(); }
-
 bool TreePane::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() == QEvent::Resize && watched == impl_->tree->viewport()) impl_->Share();
-  return (watched == impl_->filter && HandleFilterKey(impl_->filter, impl_->tree, event)) ||
-         View::eventFilter(watched, event);
+  if (event->type() == QEvent::Resize && watched == tree_->viewport()) Share();
+  return (watched == filter_ && HandleFilterKey(filter_, tree_, event)) || View::eventFilter(watched, event);
 }
 
 }  // namespace lockstep::gui

@@ -1,9 +1,10 @@
 // The job as a tree: hosts with their ranks, communicators with their members, each with its state.
 #pragma once
 
-#include <memory>
-
+#include "gui/model/tables/tree.h"
 #include "gui/view/view.h"
+
+class QTreeView;
 
 namespace lockstep::gui {
 
@@ -16,14 +17,21 @@ class TreePane : public View {
 
   void SetDocument(DocumentPtr document) override;
   QString CopyText() const override;
-  bool Idle() const override;
+  bool Idle() const override { return model_->Idle(); }
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  void Filter();
+  void Share();
+  void ShowSelection();
+  void TakeSelection();
+
+  IncidentTree* model_;
+  QLineEdit* filter_;
+  QTreeView* tree_;
+  bool showing_ = false;  // the tree's selection follows the navigator's, and must not be sent back
 };
 
 }  // namespace lockstep::gui

@@ -1,4 +1,6 @@
 // Draws the timeline.
+#include <QFont>
+#include <QFontMetricsF>
 #include <QPainter>
 #include <QPainterPath>
 #include <QTimer>
@@ -10,10 +12,30 @@
 #include <utility>
 
 #include "gui/model/safe_text.h"
-#include "gui/view/timeline/frame.h"
+#include "gui/view/timeline/pane.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
+
+// The data for drawing one frame.
+struct TimelinePane::Frame {
+  const Theme& theme;
+  Viewport shown;
+  QRect plot;
+  QSize size;
+  QFont font;
+  QFontMetricsF metrics;
+  bool whole = false;  // for export
+  double lane_height = 1;
+  int first = 0, last = 0;  // visible lanes: [first, last)
+
+  double X(double ns) const { return plot.left() + (ns - shown.x0) / (shown.x1 - shown.x0) * plot.width(); }
+  double Y(double lane) const { return plot.top() + (lane - shown.y0) * lane_height; }
+  QRectF Lane(int lane) const {
+    return {static_cast<double>(plot.left()), Y(lane), static_cast<double>(plot.width()), lane_height};
+  }
+};
+
 namespace {
 
 const char* ShortName(TimelineLook look) {
@@ -371,8 +393,8 @@ void TimelinePane::DrawSelection(QPainter* painter, const Frame& frame) const {
     if (b >= frame.plot.left() && a <= frame.plot.right())
       range(a, b, AxisDuration(static_cast<double>(s.time_end - s.time_begin)));
   }
-  const int row = document_->RowOf(s.record_rank);
-  if (row < 0 || s.record < 0 || s.record >= document_->OpCount(row)) return;
+  const int row = document_->RowOfRecord(s);
+  if (row < 0) return;
   const IndexOp op = document_->OpAt(row, s.record);
   TimelinePiece pieces[3];
   const int n = timeline_->PiecesOf(row, op, pieces);
@@ -541,10 +563,9 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
   painter->setClipRect(frame.plot);
   painter->setRenderHint(QPainter::Antialiasing);
   int64_t budget = frame.whole ? 5'000'000 : kFindBudget;
-  const int record_row = document_->RowOf(s.record_rank);
-  const bool of_record = record_row >= 0 && s.record >= 0 && s.record < document_->OpCount(record_row);
-  const IndexOp op = of_record ? document_->OpAt(record_row, s.record) : IndexOp();
-  if (of_record && ring::IsPointToPoint(op.kind))
+  const int record_row = document_->RowOfRecord(s);
+  const IndexOp op = record_row >= 0 ? document_->OpAt(record_row, s.record) : IndexOp();
+  if (record_row >= 0 && ring::IsPointToPoint(op.kind))
     DrawTransfer(painter, frame, record_row, op, &budget);
   else if (s.comm >= 0 && s.comm < document_->comm_count() && s.seq_first >= 0 && s.seq_first == s.seq_last)
     DrawRelease(painter, frame, &budget);

@@ -369,8 +369,7 @@ QString TimelinePane::SelectionText() const {
                       AxisDuration(static_cast<double>(s.time_end - timeline_->origin_ns())),
                       AxisDuration(static_cast<double>(s.time_end - s.time_begin)));
   }
-  const int row = document_->RowOf(s.record_rank);
-  if (row >= 0 && s.record >= 0 && s.record < document_->OpCount(row)) {
+  if (const int row = document_->RowOfRecord(s); row >= 0) {
     TimelineHit hit;
     hit.row = row;
     hit.record = s.record;

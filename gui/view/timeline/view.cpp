@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "gui/model/safe_text.h"
-#include "gui/view/timeline/pane.h"
 
 namespace lockstep::gui {
 namespace {
@@ -129,24 +128,9 @@ void TimelineView::ShowBars() {
   moving_bars_ = false;
 }
 
-QString TimelineView::CopyText() const { return pane_->SelectionText(); }
-
-QString TimelineView::Csv() const { return pane_->Csv(); }
-
 bool TimelineView::Paint(QPainter* painter, const QSize& size) {
-  painter->save();
-  painter->setFont(font());
   pane_->Draw(painter, size, true);
-  painter->restore();
   return pane_->timeline() != nullptr;
 }
-
-void TimelineView::Zoom(double factor) { pane_->ZoomTime(factor); }
-void TimelineView::ZoomRows(double factor) { pane_->ZoomLanes(factor); }
-void TimelineView::Pan(double right, double down) { pane_->PanBy(right, down); }
-void TimelineView::Fit() { pane_->Fit(); }
-void TimelineView::CentreOnSelection() { pane_->CentreOnSelection(); }
-void TimelineView::ZoomToSelection() { pane_->ZoomToSelection(); }
-bool TimelineView::Idle() const { return pane_->Idle(); }
 
 }  // namespace lockstep::gui

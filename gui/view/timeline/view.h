@@ -4,6 +4,7 @@
 // recorded time, and lanes.
 #pragma once
 
+#include "gui/view/timeline/pane.h"
 #include "gui/view/view.h"
 
 class QComboBox;
@@ -12,24 +13,22 @@ class QScrollBar;
 
 namespace lockstep::gui {
 
-class TimelinePane;
-
 class TimelineView : public View {
   Q_OBJECT
 
  public:
   explicit TimelineView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
-  QString CopyText() const override;  // the selected range and operation
-  QString Csv() const override;       // the visible pieces, at most 100,000
+  QString CopyText() const override { return pane_->SelectionText(); }  // the selected range and operation
+  QString Csv() const override { return pane_->Csv(); }                 // the visible pieces, at most 100,000
   bool Paint(QPainter* painter, const QSize& size) override;
-  void Zoom(double factor) override;
-  void ZoomRows(double factor) override;
-  void Pan(double right, double down) override;
-  void Fit() override;
-  void CentreOnSelection() override;
-  void ZoomToSelection() override;
-  bool Idle() const override;
+  void Zoom(double factor) override { pane_->ZoomTime(factor); }
+  void ZoomRows(double factor) override { pane_->ZoomLanes(factor); }
+  void Pan(double right, double down) override { pane_->PanBy(right, down); }
+  void Fit() override { pane_->Fit(); }
+  void CentreOnSelection() override { pane_->CentreOnSelection(); }
+  void ZoomToSelection() override { pane_->ZoomToSelection(); }
+  bool Idle() const override { return pane_->Idle(); }
 
   TimelinePane* pane() const { return pane_; }
 

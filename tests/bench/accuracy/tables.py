@@ -138,26 +138,26 @@ def markdown(results, scenarios, variants, heading):
 
 
 LEGEND = """\
-A case is a scenario at a scale under a variant, with its truth written before the analysis. The **first** finding is scored. Each case is
-one of these, so they add up to the cases:
+A case is one scenario at one scale, in one variant, with its truth written before the analysis. Only the **first** finding is scored. The
+outcomes below add up to the number of cases:
 
-- **right**: exactly the ranks of the truth, a set that the truth allows in their place (a pair, a cycle, a group whose members cannot be
-  told apart), or exactly the host. Healthy: no finding. If the record hides one of two faults: first a set that contains the
-  hidden one, then the other one exactly.
-- **abstained**: the truth lies in the named set, no larger than two ranks, one host or one switch (of a job with four or more).
-- **silent**: said nothing where the record shows nothing.
-- **wide**: the record does not tell who, and a larger set that holds the truth is named with its kind and without certainty, or ranks that
-  others wait for are said to have left no data (which they did not).
-- **partial**: only some of the culprits. **none**: nobody is named though the record shows a fault.
-- **false blame**: a rank outside the truth is named, or anything on a healthy trace; and what did not run to its end.
+- **right**: the finding names exactly the ranks of the truth, the host, or a set that the truth allows (a pair, a cycle, or a group whose
+  members cannot be distinguished). For a healthy job: no finding. If the record hides one of two faults: the first finding names a set that
+  contains the hidden one, and the second names the other one exactly.
+- **abstained**: the named set contains the truth, and is at most two ranks, one host or one switch (of a job with at least four).
+- **silent**: no finding, and the record shows nothing.
+- **wide**: the record does not show which rank is at fault. The finding has the right kind, is marked as uncertain, and names a larger set that
+  contains the truth. Or it names ranks that left no data and that others wait for.
+- **partial**: the finding names only some of the culprits. **none**: no finding, although the record shows a fault.
+- **false blame**: the finding names a rank outside the truth, or any rank of a healthy job. Analyses that failed count here, too.
 
-**right culprit**: right, of the cases whose culprit the record identifies. **right kind**: the kind of cause fits, too. **right word**: the
-verdict's word (HUNG, LATE, DESYNC, CRASHED, ...) is one that the truth allows, of all cases. **activity**: what the culprit is seen in
-(data loading, checkpoint, compilation, garbage collection, interpreter lock) and whether it moves are both told, of the cases rightly
-answered that have such. **blame behind**: a later finding with confidence 0.9 or more blames wrongly. **both found**: of the cases with two
-independent faults that both show in the record.
+**right culprit**: right, of the cases whose record identifies the culprit. **right kind**: of these, also with the right kind of cause. **right
+word**: the verdict's word (HUNG, LATE, DESYNC, CRASHED, ...) is one that the truth allows, of all cases. **activity**: the finding also states
+the culprit's activity (data loading, checkpoint, compilation, garbage collection, interpreter lock) and whether it moves, of the right cases
+with an activity. **blame behind**: a later finding blames wrongly at a confidence of 0.9 or more. **both found**: of the cases with two
+independent faults that the record shows.
 
-In the tables of every case: `ok` right culprit and kind, `kind` right culprit with another kind, `set` abstained, `-` silent, `wide`,
-`part` partial, `none`, `BLAME` false blame, `1/2` one of two faults not found, `word` the verdict's word is wrong; empty: not run or not a
-case there (a dump format that has no such record; 1 % of 8 ranks); `*`: not identifiable from the record alone in some of the row's cases.
+In the tables of all cases: `ok` right culprit and kind, `kind` right culprit with another kind, `set` abstained, `-` silent, `wide`,
+`part` partial, `none`, `BLAME` false blame, `1/2` one of two faults not found, `word` wrong verdict word. Empty: not run, or the case does not
+exist (a dump format without such a record; 1 % of 8 ranks). `*`: in some cases of the row, the record alone does not identify the culprit.
 """

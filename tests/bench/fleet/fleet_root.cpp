@@ -124,7 +124,7 @@ bool Size(int ranks, int runs, int silent_one_in) {
       std::vector<RingView> rings;
       for (const RankSight& sight : source.ranks(0)) rings.push_back({sight.rank, sight.digest});
       HostProgress here;
-      here.Observe(now, rings);
+      here.Observe(rings);
       for (const CommBeat& beat : here.Take(now, Lateness())) progress.Apply(static_cast<uint32_t>(host), now, beat);
       if (random() % static_cast<unsigned>(silent_one_in) == 0 && fault_rank / kRanksPerHost != host) {
         for (int i = 0; i < kRanksPerHost; i++) silent.Add(host * kRanksPerHost + i);

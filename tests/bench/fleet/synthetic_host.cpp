@@ -13,7 +13,7 @@
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/ring/loader.h"
 #include "analyzer/model/rank_set.h"
-#include "collector/agent/host_source.h"
+#include "collector/agent/encode_digest.h"
 #include "collector/incident/incident.h"
 #include "collector/wire/frame.h"
 

@@ -73,6 +73,20 @@ std::vector<size_t> Leaves(const std::vector<GraphNode>& nodes, size_t from) {
   return leaves;
 }
 
+// Appends a copy of `more`, whose first nodes follow the nodes `after`.
+void AppendNodes(const std::vector<GraphNode>& more, const std::vector<size_t>& after, std::vector<GraphNode>* nodes) {
+  const size_t first = nodes->size();
+  for (GraphNode copy : more) {
+    for (size_t& before : copy.after) {
+      before += first;
+    }
+    if (copy.after.empty()) {
+      copy.after = after;
+    }
+    nodes->push_back(std::move(copy));
+  }
+}
+
 void MakeLanes(GraphExec* exec) {
   for (const GraphNode& node : exec->nodes) {
     const auto known =
@@ -89,6 +103,11 @@ GraphExec::~GraphExec() {
   for (const auto& [captured, own] : lanes) {
     DestroyStream(own);  // the stream's launched work still runs
   }
+}
+
+void AddChild(const Graph& child, Graph* graph) {
+  const std::vector<GraphNode> nodes = child.nodes;  // a copy, because the child may be the graph itself
+  AppendNodes(nodes, Leaves(graph->nodes, 0), &graph->nodes);
 }
 
 bool AnyCapture() { return active_captures.load(std::memory_order_acquire) != 0; }
@@ -175,16 +194,7 @@ int LaunchExec(void* handle, const std::shared_ptr<Stream>& stream) {
     if (const auto capture = Of(state, stream.get())) {
       std::vector<GraphNode>& nodes = capture->graph->nodes;
       const size_t first = nodes.size();
-      for (const GraphNode& node : exec->nodes) {
-        GraphNode copy = node;
-        for (size_t& before : copy.after) {
-          before += first;
-        }
-        if (copy.after.empty()) {
-          copy.after = capture->frontier[stream.get()];
-        }
-        nodes.push_back(std::move(copy));
-      }
+      AppendNodes(exec->nodes, capture->frontier[stream.get()], &nodes);
       if (nodes.size() > first) {
         capture->frontier[stream.get()] = Leaves(nodes, first);
       }

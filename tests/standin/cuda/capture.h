@@ -40,6 +40,8 @@ struct GraphExec {
 STANDIN_EXPORT void* KeepGraph(std::shared_ptr<Graph> graph);
 STANDIN_EXPORT std::shared_ptr<Graph> FindGraph(void* handle);
 STANDIN_EXPORT bool ForgetGraph(void* handle);
+// Adds a copy of the child's nodes, which run after all nodes that the graph has already.
+STANDIN_EXPORT void AddChild(const Graph& child, Graph* graph);
 STANDIN_EXPORT void* Instantiate(const Graph& graph);
 STANDIN_EXPORT bool UpdateExec(void* handle, const Graph& graph);  // false: the graph has another shape
 STANDIN_EXPORT bool KnownExec(void* handle);

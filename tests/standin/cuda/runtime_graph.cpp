@@ -98,7 +98,7 @@ STANDIN_CUDART cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nodes, siz
   return cudaSuccess;
 }
 
-// Ignores the named dependencies: the child's first nodes follow the last node that was added to the graph.
+// Ignores the named dependencies: the child follows everything that was added to the graph before.
 STANDIN_CUDART cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t handle, const cudaGraphNode_t*, size_t,
                                           cudaGraph_t child_handle) {
   const auto graph = standin::FindGraph(handle);
@@ -106,12 +106,7 @@ STANDIN_CUDART cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t han
   if (!node || !graph || !child) {
     return Report(cudaErrorInvalidValue);
   }
-  const size_t first = graph->nodes.size();
-  for (standin::GraphNode copy : std::vector<standin::GraphNode>(child->nodes)) {
-    for (size_t& before : copy.after) before += first;
-    if (copy.after.empty() && first > 0) copy.after.push_back(first - 1);
-    graph->nodes.push_back(std::move(copy));
-  }
+  standin::AddChild(*child, graph.get());
   *node = nullptr;
   return cudaSuccess;
 }

@@ -1,4 +1,4 @@
-// Tables. A click on a column sorts by it, and a filter shows only the rows that contain a text.
+// Tables. Clicking a column sorts by it; the filter shows only the rows that contain the typed text.
 import { runsCount, runsText } from "./data";
 import { Speed, Start, WaitKind } from "./file";
 import { count, el, gigabytes, payload, percent, plural } from "./dom";

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace lockstep::gui {
+namespace lockstep {
 
 inline int64_t Plus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
@@ -12,4 +12,4 @@ inline int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
 
-}  // namespace lockstep::gui
+}  // namespace lockstep

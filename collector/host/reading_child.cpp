@@ -1,4 +1,4 @@
-#include "collector/tools/attach/reading_child.h"
+#include "collector/host/reading_child.h"
 
 #include <errno.h>
 #include <poll.h>
