@@ -18,11 +18,12 @@ namespace lockstep {
 inline void ReadAsFlightRecorder(std::string_view bytes) {
   using fr::FileData;
   static fr::Document space;
+  fr::MemberLists lists;
   size_t half = bytes.size() / 2;
   std::vector<FileData> files;
   int32_t rank = 0;
   for (std::string_view part : {bytes, bytes.substr(0, half), bytes.substr(half)}) {
-    std::vector<FileData> dumps = fr::ReadFile(part, "rank_" + std::to_string(rank), &space);
+    std::vector<FileData> dumps = fr::ReadFile(part, "rank_" + std::to_string(rank), &space, &lists);
     if (dumps.empty()) std::abort();
     if (rank == 0 && dumps[0].usable) fuzz_accepted++;
     for (FileData& file : dumps) {

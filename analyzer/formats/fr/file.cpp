@@ -43,7 +43,8 @@ std::string Like(const char* what, const ParseError& error) {
 // Reads one dump of a file.
 class DumpReader {
  public:
-  DumpReader(const std::string& path, const Document& document) : document_(document), entries_(document_, &file_) {
+  DumpReader(const std::string& path, const Document& document, MemberLists* lists)
+      : document_(document), lists_(*lists), entries_(document_, &file_) {
     file_.rank.path = path;
     file_.rank.source = Source::kFlightRecorder;
   }
@@ -103,7 +104,7 @@ class DumpReader {
       claim.name = std::string(name);
       claim.desc = std::string(document_.Text(document_.Get(value, Key::kDesc)));
       bool good = value.type == Type::kDict && used.insert(value.index).second &&
-                  ReadMembers(document_.Get(value, Key::kRanks), &claim.members) && !claim.members.empty();
+                  ReadMembers(document_.Get(value, Key::kRanks), &claim.members);
       // Backends without group names (gloo) list only the newest group, without a name and with their own rank
       // numbers.
       if (good && claim.name.empty()) {
@@ -131,9 +132,13 @@ class DumpReader {
     file_.claims.erase(std::unique(file_.claims.begin(), file_.claims.end(), same), file_.claims.end());
   }
 
-  bool ReadMembers(const Value& ranks, std::vector<int32_t>* members) {
-    if (ranks.type == Type::kString) return ParseRankList(document_.Text(ranks), members);
-    if (!Document::IsSequence(ranks) || !lists_.insert(ranks.index).second) return false;
+  // Returns false if there is no usable list, or an empty one.
+  bool ReadMembers(const Value& ranks, MemberList* members) {
+    if (ranks.type == Type::kString) {
+      *members = lists_.Parse(document_.Text(ranks));
+      return !members->empty();
+    }
+    if (!Document::IsSequence(ranks) || !lists_read_.insert(ranks.index).second) return false;
     std::string text = "[";
     bool good = true;
     document_.ForEach(ranks, [&](const Value& item) {
@@ -142,7 +147,8 @@ class DumpReader {
       absl::StrAppend(&text, text.size() > 1 ? "," : "", rank);
       return good;
     });
-    return good && ParseRankList(text + "]", members);
+    if (good) *members = lists_.Parse(text + "]");
+    return !members->empty();
   }
 
   void ReadStatus() {
@@ -187,10 +193,11 @@ class DumpReader {
   }
 
   const Document& document_;
+  MemberLists& lists_;
   FileData file_;
   EntryReader entries_;
   Value dump_;
-  absl::flat_hash_set<uint32_t> lists_;
+  absl::flat_hash_set<uint32_t> lists_read_;
 };
 
 FileData NoDump(const std::string& path, int64_t offset, std::string why, std::string like = "") {
@@ -231,7 +238,7 @@ bool IsListOfEntries(const Document& document, const Value& list) {
 
 }  // namespace
 
-std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space) {
+std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space, MemberLists* lists) {
   std::vector<FileData> out;
   if (std::string what = WhatItIsNot(bytes); !what.empty()) {
     out.push_back(NoDump(path, 0, std::move(what)));
@@ -244,9 +251,10 @@ std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, 
   if (error.refused) {
     out.push_back(NoDump(path, error.offset, error.text, Like("", error)));
   } else if (LooksLikeDump(document, root) || IsListOfEntries(document, root)) {
-    out.push_back(DumpReader(path, document).Read(root, -1, error, json));
+    out.push_back(DumpReader(path, document, lists).Read(root, -1, error, json));
   } else if (const auto dumps = DumpsByRank(document); !dumps.empty()) {
-    for (const auto& [rank, dump] : dumps) out.push_back(DumpReader(path, document).Read(dump, rank, error, json));
+    for (const auto& [rank, dump] : dumps)
+      out.push_back(DumpReader(path, document, lists).Read(dump, rank, error, json));
   } else if (!error.text.empty()) {
     out.push_back(NoDump(path, error.offset, absl::StrCat("damaged: ", error.text, "; nothing before that is usable"),
                          Like("nothing usable: ", error)));

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/formats/fr/member_list.h"
 #include "analyzer/formats/fr/value.h"
 #include "analyzer/model/bundle.h"
 
@@ -25,7 +26,7 @@ constexpr int64_t kMaxCounter = INT64_MAX / 8;
 // A group in pg_config.
 struct GroupClaim {
   std::string name, desc;
-  std::vector<int32_t> members;
+  MemberList members;
 };
 
 // A line of pg_status with the file's values: -1 means never; kUnknown means missing or not a number.
@@ -95,7 +96,8 @@ struct FileData {
 
 // Parses a whole file: one dump, a dictionary with the dumps of several ranks, or a list of entries. Returns at least
 // one result, which is unusable if the file contains no dump. Ranks are -1 unless the file contains them.
-// Problems name `path`. `space` is reusable working memory; the result does not refer to it. Safe for any input.
-std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space);
+// Problems name `path`. `space` is reusable working memory; the result does not refer to it. `lists` remembers lists of
+// ranks from file to file. Safe for any input.
+std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, Document* space, MemberLists* lists);
 
 }  // namespace lockstep::fr

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/members.h"
 #include "analyzer/formats/fr/names.h"
@@ -22,7 +23,8 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 31);
 }
 
-uint64_t IdentityHash(const std::string& name, std::vector<int32_t> members) {
+uint64_t IdentityHash(const std::string& name, const MemberList& list) {
+  std::vector<int32_t> members = list.ranks();
   std::sort(members.begin(), members.end());
   uint64_t hash = 0x9ae16a3b2f90404full;
   for (char c : name) hash = Mix(hash, static_cast<uint8_t>(c));
@@ -46,7 +48,7 @@ struct Counters {
 
 struct Group {
   std::string name, desc;
-  std::vector<int32_t> members;
+  MemberList members;
   bool inferred = false;
   bool believed = true;
   bool may_have_more = false;
@@ -69,6 +71,7 @@ class Merger {
   Merger(std::vector<FileData>* files, Bundle* bundle) : files_(*files), bundle_(*bundle), links_(files->size()) {}
 
   void Run(std::vector<std::vector<uint32_t>>* operation_memberships) {
+    ShareLists();
     JoinNames();
     CollectClaims();
     LinkUsed();
@@ -80,7 +83,22 @@ class Merger {
   }
 
  private:
-  uint32_t FindGroup(const std::string& name, const std::vector<int32_t>& members) {
+  // Makes equal lists one list, which its address identifies.
+  void ShareLists() {
+    absl::flat_hash_set<MemberList> distinct;
+    absl::flat_hash_map<const std::vector<int32_t>*, MemberList> shared;  // by the address of each list of a file
+    for (FileData& file : files_) {
+      for (GroupClaim& claim : file.claims) {
+        const auto [at, added] = shared.try_emplace(&claim.members.ranks());
+        if (added) at->second = *distinct.insert(claim.members).first;
+        claim.members = at->second;
+      }
+    }
+  }
+
+  uint32_t FindGroup(const std::string& name, const MemberList& members) {
+    const auto known = by_list_.find({&members.ranks(), name});
+    if (known != by_list_.end()) return known->second;
     uint64_t hash = IdentityHash(name, members);
     std::vector<uint32_t>& bucket = by_hash_[hash];
     for (uint32_t at : bucket) {
@@ -93,6 +111,7 @@ class Merger {
     group.hash = hash;
     groups_.push_back(std::move(group));
     bucket.push_back(at);
+    by_list_[{&groups_[at].members.ranks(), name}] = at;
     return at;
   }
 
@@ -103,10 +122,10 @@ class Merger {
       std::set<std::string> names;
       std::vector<std::pair<FileData*, GroupClaim*>> claims;
     };
-    std::map<std::pair<std::vector<int32_t>, std::string>, Claimed> groups;
+    std::map<std::pair<const std::vector<int32_t>*, std::string>, Claimed> groups;
     for (FileData& file : files_) {
       for (GroupClaim& claim : file.claims) {
-        Claimed& group = groups[{claim.members, claim.desc}];
+        Claimed& group = groups[{&claim.members.ranks(), claim.desc}];
         group.names.insert(claim.name);
         group.claims.emplace_back(&file, &claim);
       }
@@ -133,7 +152,7 @@ class Merger {
         claimed_[f].push_back(at);
         Group& group = groups_[at];
         if (group.desc.empty() || group.desc == "undefined") group.desc = claim.desc;
-        if (!Contains(group, files_[f].rank.rank)) group.believed = false;
+        if (!group.members.Contains(files_[f].rank.rank)) group.believed = false;
       }
     }
     for (size_t f = 0; f < files_.size(); f++) {
@@ -161,10 +180,6 @@ class Merger {
     }
   }
 
-  static bool Contains(const Group& group, int32_t rank) {
-    return std::find(group.members.begin(), group.members.end(), rank) != group.members.end();
-  }
-
   // Returns the believed group of pg_config that the file's entries refer to; kNoIndex if there is none, or several.
   uint32_t Resolve(size_t f, const UsedGroup& used) {
     for (const Link& link : links_[f]) {
@@ -175,7 +190,7 @@ class Merger {
     uint32_t found = kNoIndex;
     for (int pass = 0; pass < 2; pass++) {
       for (uint32_t at : named->second) {
-        if (!Contains(groups_[at], files_[f].rank.rank)) continue;
+        if (!groups_[at].members.Contains(files_[f].rank.rank)) continue;
         if (pass == 1 && groups_[at].desc != used.desc) continue;
         if (found != kNoIndex) {
           found = kNoIndex - 1;
@@ -475,7 +490,7 @@ class Merger {
       comm.name =
           Printable(group.desc.empty() || group.desc == "undefined" ? group.name : group.desc, kMostNameColumns);
       comm.size = static_cast<int32_t>(group.members.size());
-      comm.members = group.members;
+      comm.members = group.members.ranks();
       comm.members_inferred = group.inferred;
       comm.may_have_more = group.may_have_more;
       comm.ordinal = ordinals[at];
@@ -522,8 +537,7 @@ class Merger {
       }
       Membership member;
       member.comm = comm_of[link.group];
-      auto place = std::find(group.members.begin(), group.members.end(), file.rank.rank);
-      if (place != group.members.end()) member.member_rank = static_cast<int32_t>(place - group.members.begin());
+      member.member_rank = group.members.PlaceOf(file.rank.rank);
       member.state = ring::CommState::kReady;
       member.first_seq = group.first_seq;
       member.local_name =
@@ -568,6 +582,7 @@ class Merger {
   std::vector<std::vector<uint32_t>> claimed_;
   std::vector<Group> groups_;
   absl::flat_hash_map<uint64_t, std::vector<uint32_t>> by_hash_;
+  absl::flat_hash_map<std::pair<const std::vector<int32_t>*, std::string>, uint32_t> by_list_;
   absl::flat_hash_map<std::string, std::vector<uint32_t>> by_name_;
   std::map<std::pair<std::string, std::string>, std::vector<std::pair<size_t, uint32_t>>> unlisted_;
   std::map<std::string, Counters> by_desc_;

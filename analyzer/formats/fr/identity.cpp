@@ -20,7 +20,8 @@ namespace {
 
 // Returns whether a list may contain ranks inside the group: all numbers from 0 on. A list of the job's first ranks
 // looks the same.
-bool MayCountInside(const std::vector<int32_t>& members) {
+bool MayCountInside(const MemberList& list) {
+  const std::vector<int32_t>& members = list.ranks();
   return members.empty() || (members.front() == 0 && static_cast<size_t>(members.back()) + 1 == members.size());
 }
 
@@ -33,10 +34,6 @@ absl::flat_hash_set<std::string> OfTheJob(const std::vector<FileData>& files) {
     }
   }
   return out;
-}
-
-bool Holds(const std::vector<int32_t>& members, int32_t rank) {
-  return std::find(members.begin(), members.end(), rank) != members.end();
 }
 
 enum class Name { kUnknown, kRight, kWrong };
@@ -53,7 +50,7 @@ Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std:
   for (const GroupClaim& claim : file.claims) {
     if (MayCountInside(claim.members) && !of_the_job.contains(claim.desc)) continue;
     claims.push_back(&claim);
-    if (!Holds(claim.members, rank) && out.group.empty()) out.group = claim.name;
+    if (!claim.members.Contains(rank) && out.group.empty()) out.group = claim.name;
   }
   if (claims.empty()) return out;
   out.name = out.group.empty() ? Name::kRight : Name::kWrong;
@@ -61,9 +58,9 @@ Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std:
   std::vector<int32_t> common =
       (*std::min_element(claims.begin(), claims.end(), [](const GroupClaim* a, const GroupClaim* b) {
         return a->members.size() < b->members.size();
-      }))->members;
+      }))->members.ranks();
   for (const GroupClaim* claim : claims)
-    std::erase_if(common, [&](int32_t rank) { return !Holds(claim->members, rank); });
+    std::erase_if(common, [&](int32_t rank) { return !claim->members.Contains(rank); });
   if (common.size() == 1) out.rank = common[0];
   return out;
 }
@@ -114,7 +111,7 @@ void NameRanks(std::vector<FileData>* files) {
   for (FileData& file : *files) {
     for (const GroupClaim& claim : file.claims) {
       if (claim.members.empty()) continue;
-      listed = std::max({listed, claim.members.back(), static_cast<int32_t>(claim.members.size()) - 1});
+      listed = std::max({listed, claim.members.ranks().back(), static_cast<int32_t>(claim.members.size()) - 1});
     }
     if (file.rank.rank >= 0) continue;
     FileName name = ParseFileName(file.rank.path, shared);

@@ -100,6 +100,7 @@ struct Workspace {
   Buffer buffer;
   std::string unpacked;
   fr::Document read;
+  fr::MemberLists lists;
 
   size_t Room() const {
     return static_cast<size_t>(std::clamp<int64_t>(unpacked_left->load(), 0, static_cast<int64_t>(kMaxFileBytes)));
@@ -122,7 +123,7 @@ std::vector<FileData> LoadFile(const std::string& path, const WithDump& finish, 
   std::vector<FileData> dumps;
   size_t in_archive = 1;
   const auto read = [&](std::string_view bytes, const std::string& name, const absl::Status& damage) {
-    std::vector<FileData> found = fr::ReadFile(bytes, name, &space->read);
+    std::vector<FileData> found = fr::ReadFile(bytes, name, &space->read, &space->lists);
     for (FileData& dump : found) {
       fr::SetTaken(written_ns, &dump);
       if (!damage.ok()) {

@@ -288,6 +288,7 @@ TEST(FrPickle, ChangedBytesAreHarmless) {
   const std::string seeds[] = {fr_test::ToPickle(SomeDump(4)), fr_test::ToPickle(SomeDump(4), 4),
                                fr_test::ToJson(SomeDump(4))};
   Document space;
+  MemberLists lists;
   size_t usable = 0;
   for (int round = 0; round < 20'000; round++) {
     std::string bytes = seeds[random() % 3];
@@ -306,7 +307,7 @@ TEST(FrPickle, ChangedBytesAreHarmless) {
       bytes[0] = '\x80';
       bytes[1] = '\x02';
     }
-    const FileData data = ReadFile(bytes, "file_0", &space)[0];
+    const FileData data = ReadFile(bytes, "file_0", &space, &lists)[0];
     if (data.usable) usable++;
     EXPECT_TRUE(data.usable || !data.problems.empty());
     for (const Op& op : data.rank.ops) ASSERT_LT(op.membership, data.used.size());

@@ -122,7 +122,7 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
         add(member, said.what.own_call, file.path, false);
     }
   }
-  const std::vector<int32_t> all = members.whole() ? std::vector<int32_t>() : members.All();
+  const fr::MemberList all = members.whole() ? std::vector<int32_t>() : members.All();
   for (const auto& [seq, of_seq] : calls) {
     for (const auto& [member, call] : of_seq) {
       const int32_t rank = members.RankOf(member);

@@ -247,9 +247,9 @@ class Ends {
     const std::set<int32_t> of = Silent(waiting);
     const bool all = out_.said == static_cast<int32_t>(waiting.size() + 1);
     if (((waiting.size() < 2 || out_.waits_by_number) && !all) || of.size() != 1) return;
-    fr::GroupClaim claim{kLostGroup, "", {waiting.begin(), waiting.end()}};
-    claim.members.push_back(*of.begin());
-    std::sort(claim.members.begin(), claim.members.end());
+    std::vector<int32_t> members(waiting.begin(), waiting.end());
+    members.push_back(*of.begin());
+    std::sort(members.begin(), members.end());
     for (const int32_t rank : waiting) {
       const auto end = of_others_.find(rank);
       // Only the wait is kept, because the calls are known only for some ranks.
@@ -260,7 +260,7 @@ class Ends {
       }
       AddWait(out_.Of(rank, end == of_others_.end() ? files_[0].path : end->second.file->path), out_.said == 0);
     }
-    out_.ranks.at(*waiting.begin()).claims.push_back(std::move(claim));
+    out_.ranks.at(*waiting.begin()).claims.push_back({kLostGroup, "", std::move(members)});
   }
 
   // Returns whether the files show calls of ranks, not only that ranks waited.
