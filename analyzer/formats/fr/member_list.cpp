@@ -24,7 +24,8 @@ int32_t MemberList::PlaceOf(int32_t rank) const {
 }
 
 MemberList MemberLists::Parse(std::string_view text) {
-  if (const auto known = by_text_.find(absl::string_view(text.data(), text.size())); known != by_text_.end()) return known->second;
+  if (const auto known = by_text_.find(absl::string_view(text.data(), text.size())); known != by_text_.end())
+    return known->second;
   std::vector<int32_t> ranks;
   if (!ParseRankList(text, &ranks)) return {};
   ranks.shrink_to_fit();

@@ -337,7 +337,8 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   if (!ranks.sized && ranks.ranks.size() == 1 && !ranks.ranks.begin()->second.rank.ops.empty()) {
     fr::FileData& only = ranks.ranks.begin()->second;
     for (const fr::UsedGroup& group : only.used) {
-      if (group.may_have_more && only.claims.empty()) only.claims.push_back({group.name, group.desc, std::vector{only.rank.rank}});
+      if (group.may_have_more && only.claims.empty())
+        only.claims.push_back({group.name, group.desc, std::vector{only.rank.rank}});
     }
   }
   size_t memberships = 0;
