@@ -190,6 +190,49 @@ TEST(Report, TheFirstScreenAccountsForEveryRankThatWaits) {
   EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 995 behind other waiting ranks, 1 for rank 5\n"));
 }
 
+TEST(Report, TheSendAndTheReceiveOfAPairAreOneLink) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->clear_chain();
+  for (const char* operation : {"Recv #4", "Send #4"}) {
+    ChainLink* link = finding->add_chain();
+    link->add_ranks(2);
+    link->add_waits_for(5);
+    link->set_operation(operation);
+  }
+  finding->set_victim_count(2);
+  const std::string text = VerdictText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("rank 2 waits for rank 5 in Recv #4 and Send #4"));
+  EXPECT_THAT(text, HasSubstr("1 more rank waits behind other waiting ranks"));
+}
+
+TEST(Report, AnEndedRankNeedsNoReplayToSayThatItsCallsAreMissing) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->mutable_proof()->set_result(Proof::PROVED);
+  finding->mutable_proof()->set_text("PROOF");
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("PROOF"));
+  finding->set_kind(RANK_DEAD);
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("PROOF")));
+}
+
+TEST(Report, AnOperationThatDoesNotFinishIsNoCause) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  for (const double confidence : {0.4, 0.7}) {
+    finding->set_confidence(confidence);
+    finding->set_kind(COLLECTIVE_STUCK);
+    EXPECT_THAT(Headline(*finding), StartsWith("cause open: "));
+    finding->set_kind(HOST_STALL);
+    EXPECT_THAT(Headline(*finding), Not(HasSubstr("cause open")));
+  }
+}
+
+TEST(Report, AProcessIdIsNoReason) {
+  Verdict verdict = MakeHung();
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("PID ")));
+}
+
 TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
   Verdict verdict = MakeHung();
   Finding* second = verdict.add_findings();
