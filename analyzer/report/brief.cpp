@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/content.h"
 #include "analyzer/report/phrases.h"
@@ -242,6 +243,10 @@ bool ShownAbove(const Evidence& item, const Finding& finding) {
          (item.kind() == Evidence::ENTERED && finding.reason() == REASON_ALL_IN);
 }
 
+bool ArgumentsDiffer(const Verdict& verdict) {
+  return !verdict.findings().empty() && !std::string_view(FindingFactsOf(verdict.findings(0).kind()).differs).empty();
+}
+
 std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content, const Head& head) {
   std::vector<std::string> items = head.rest;
   const auto add_row = [&](const ReportBlock& block, std::string_view label, size_t most) {
@@ -262,7 +267,8 @@ std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& c
   }
   std::vector<std::string> not_it;
   for (const NotTheCause& ruled_out : verdict.ruled_out()) {
-    if (ruled_out.what() == NotTheCause::NETWORK)
+    // Where the members' arguments differ, all of them may be in the operation.
+    if (ruled_out.what() == NotTheCause::NETWORK && !ArgumentsDiffer(verdict))
       not_it.push_back("not the network (each stuck operation lacks a member)");
     if (ruled_out.what() == NotTheCause::GPU) not_it.push_back("not the GPU");
   }

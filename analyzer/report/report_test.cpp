@@ -228,9 +228,12 @@ TEST(Report, AnOperationThatDoesNotFinishIsNoCause) {
   }
 }
 
-TEST(Report, AProcessIdIsNoReason) {
+TEST(Report, OnlyEvidenceIsAReason) {
   Verdict verdict = MakeHung();
   EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("PID ")));
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("not the network (each stuck operation"));
+  verdict.mutable_findings(0)->set_kind(MISMATCH_COUNT);
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("not the network")));
 }
 
 TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
