@@ -244,7 +244,7 @@ bool ShownAbove(const Evidence& item, const Finding& finding) {
 }
 
 bool ArgumentsDiffer(const Verdict& verdict) {
-  return !verdict.findings().empty() && !std::string_view(FindingFactsOf(verdict.findings(0).kind()).differs).empty();
+  return !verdict.findings().empty() && FindingFactsOf(verdict.findings(0).kind()).differs != nullptr;
 }
 
 std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content, const Head& head) {
