@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/content.h"
 #include "analyzer/report/phrases.h"
@@ -81,13 +82,36 @@ std::string FewRanks(const RankList& list) {
 
 constexpr size_t kMostLinkLines = 3;  // for each link of a chain
 
-std::vector<std::string> BriefChain(const Finding& finding, int most) {
+bool SameRanks(const RankList& a, const RankList& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+// Returns the indexes of the first `most` links. The send and the receive of one pair are one link.
+std::vector<std::vector<int>> FirstLinks(const Finding& finding, size_t most) {
+  std::vector<std::vector<int>> links;
+  for (int i = 0; i < finding.chain_size(); ++i) {
+    const auto same = std::find_if(links.begin(), links.end(), [&](const std::vector<int>& indexes) {
+      const ChainLink &first = finding.chain(indexes[0]), &link = finding.chain(i);
+      return SameRanks(first.ranks(), link.ranks()) && SameRanks(first.waits_for(), link.waits_for()) &&
+             CommName(first.communicator()) == CommName(link.communicator());
+    });
+    if (same != links.end()) {
+      same->push_back(i);
+    } else if (links.size() < most) {
+      links.push_back({i});
+    }
+  }
+  return links;
+}
+
+std::vector<std::string> BriefChain(const Finding& finding, size_t most) {
   std::vector<std::string> items;
-  for (int i = 0; i < std::min(finding.chain_size(), most); ++i) {
-    const ChainLink& link = finding.chain(i);
+  for (const std::vector<int>& indexes : FirstLinks(finding, most)) {
+    const ChainLink& link = finding.chain(indexes[0]);
     std::string text = absl::StrCat(FewRanks(link.ranks()), link.ranks_size() == 1 ? " waits" : " wait");
     if (link.waits_for_size() > 0) absl::StrAppend(&text, " for ", FewRanks(link.waits_for()));
-    if (!link.operation().empty()) absl::StrAppend(&text, " in ", Printable(link.operation(), 40));
+    for (const int i : indexes) {
+      const std::string& operation = finding.chain(i).operation();
+      if (!operation.empty()) absl::StrAppend(&text, i == indexes[0] ? " in " : " and ", Printable(operation, 40));
+    }
     const CommunicatorRef& comm = link.communicator();
     if (!comm.id().empty() || !comm.name().empty()) absl::StrAppend(&text, " on ", Printable(CommName(comm), 60));
     items.push_back(std::move(text));
@@ -97,7 +121,9 @@ std::vector<std::string> BriefChain(const Finding& finding, int most) {
 
 // Returns how many waiting ranks are not in the first `links` links of the chain, and which ranks they wait for. Empty
 // if there are none.
-std::string RestOfChain(const Finding& finding, int links) {
+std::string RestOfChain(const Finding& finding, size_t links) {
+  std::set<int> first;
+  for (const std::vector<int>& indexes : FirstLinks(finding, links)) first.insert(indexes.begin(), indexes.end());
   const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   std::set<int32_t> shown, direct;
   for (int i = 0; i < finding.chain_size(); ++i) {
@@ -105,7 +131,7 @@ std::string RestOfChain(const Finding& finding, int links) {
     const bool for_culprit = std::any_of(link.waits_for().begin(), link.waits_for().end(),
                                          [&](int32_t rank) { return culprits.count(rank) > 0; });
     for (const int32_t rank : link.ranks()) {
-      if (i < links) {
+      if (first.count(i) > 0) {
         shown.insert(rank);
       } else if (for_culprit && shown.count(rank) == 0) {
         direct.insert(rank);
@@ -217,6 +243,10 @@ bool ShownAbove(const Evidence& item, const Finding& finding) {
          (item.kind() == Evidence::ENTERED && finding.reason() == REASON_ALL_IN);
 }
 
+bool ArgumentsDiffer(const Verdict& verdict) {
+  return !verdict.findings().empty() && FindingFactsOf(verdict.findings(0).kind()).differs != nullptr;
+}
+
 std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content, const Head& head) {
   std::vector<std::string> items = head.rest;
   const auto add_row = [&](const ReportBlock& block, std::string_view label, size_t most) {
@@ -230,17 +260,16 @@ std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& c
       if (!HasOwnRow(item) && !ShownAbove(item, finding)) items.push_back(Printable(item.text(), 300));
     if (finding.culprits_size() == 1) {
       const Culprit& culprit = finding.culprits(0);
-      std::vector<std::string> known;
-      const std::string pid = absl::StrCat(culprit.pid());
-      if (culprit.pid() != 0 && !absl::StrContains(finding.advice(), pid)) known.push_back(absl::StrCat("PID ", pid));
       const ReportRow* state = content.first.Find("state");
-      if (!SaysCondition(finding) && state != nullptr && !state->lines.empty()) known.push_back(state->lines[0]);
-      if (!known.empty()) items.push_back(absl::StrCat("rank ", culprit.rank(), ": ", absl::StrJoin(known, ", ")));
+      if (!SaysCondition(finding) && state != nullptr && !state->lines.empty())
+        items.push_back(absl::StrCat("rank ", culprit.rank(), ": ", state->lines[0]));
     }
   }
   std::vector<std::string> not_it;
   for (const NotTheCause& ruled_out : verdict.ruled_out()) {
-    if (ruled_out.what() == NotTheCause::NETWORK) not_it.push_back("not the network");
+    // Where the members' arguments differ, all of them may be in the operation.
+    if (ruled_out.what() == NotTheCause::NETWORK && !ArgumentsDiffer(verdict))
+      not_it.push_back("not the network (each stuck operation lacks a member)");
     if (ruled_out.what() == NotTheCause::GPU) not_it.push_back("not the GPU");
   }
   if (!not_it.empty()) items.push_back(absl::StrJoin(not_it, ", "));
@@ -256,6 +285,8 @@ std::vector<std::string> BriefSure(const Finding& finding) {
 std::vector<std::string> BriefProof(const Finding& finding) {
   const Proof::Result result = finding.proof().result();
   if (result != Proof::PROVED && result != Proof::NOT_PROVED) return {};
+  // That a job continues with the next calls of an ended process is no news.
+  if (result == Proof::PROVED && finding.kind() == RANK_DEAD) return {};
   return {Printable(finding.proof().text(), 300)};
 }
 
@@ -301,8 +332,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
   } else {
     const Finding& finding = verdict.findings(0);
     // The chain is never cut, because the next row counts the remaining ranks.
-    const int links = content.others.empty() ? 2 : 1;
-    const size_t lines = kMostLinkLines * static_cast<size_t>(links);
+    const size_t links = content.others.empty() ? 2 : 1, lines = kMostLinkLines * links;
     std::vector<std::string> chain = BriefChain(finding, links);
     if (chain.empty() && !head.says_waiting) chain.push_back(content.waiting);
     rows.emplace_back("chain", std::move(chain), lines, lines);

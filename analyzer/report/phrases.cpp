@@ -162,6 +162,9 @@ std::string OnHosts(const Finding& finding) {
 // Returns what to print before the cause, by its certainty.
 std::string Doubt(const Finding& finding) {
   const std::string word = ConfidenceWord(finding.confidence());
+  // That no member finishes an operation is a symptom.
+  const bool symptom = FindingFactsOf(finding.kind()).cause == std::string_view("network or gpu");
+  if (symptom && (finding.hypothesis() || word != "high")) return "cause open: ";
   return finding.hypothesis() || word == "low" ? "possible cause: " : word == "medium" ? "likely cause: " : "";
 }
 

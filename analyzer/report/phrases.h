@@ -43,7 +43,7 @@ std::string CommonText(const Finding& finding);
 
 // One sentence: which rank, where in the code, and what it did not do. If all culprits share a host or switch, it
 // comes before their ranks. Otherwise a few known hosts follow the ranks: "ranks 8, 9 (both on node-3)". Unless the
-// confidence is high, the sentence begins with "likely cause: " or "possible cause: ".
+// confidence is high, the sentence begins with "cause open: ", "likely cause: " or "possible cause: ".
 std::string Headline(const Finding& finding);
 
 // Returns the clauses of the headline, safe to print, the most important first. The first names the ranks.

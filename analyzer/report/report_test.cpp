@@ -190,6 +190,52 @@ TEST(Report, TheFirstScreenAccountsForEveryRankThatWaits) {
   EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 995 behind other waiting ranks, 1 for rank 5\n"));
 }
 
+TEST(Report, TheSendAndTheReceiveOfAPairAreOneLink) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->clear_chain();
+  for (const char* operation : {"Recv #4", "Send #4"}) {
+    ChainLink* link = finding->add_chain();
+    link->add_ranks(2);
+    link->add_waits_for(5);
+    link->set_operation(operation);
+  }
+  finding->set_victim_count(2);
+  const std::string text = VerdictText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("rank 2 waits for rank 5 in Recv #4 and Send #4"));
+  EXPECT_THAT(text, HasSubstr("1 more rank waits behind other waiting ranks"));
+}
+
+TEST(Report, AnEndedRankNeedsNoReplayToSayThatItsCallsAreMissing) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->mutable_proof()->set_result(Proof::PROVED);
+  finding->mutable_proof()->set_text("PROOF");
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("PROOF"));
+  finding->set_kind(RANK_DEAD);
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("PROOF")));
+}
+
+TEST(Report, AnOperationThatDoesNotFinishIsNoCause) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  for (const double confidence : {0.4, 0.7}) {
+    finding->set_confidence(confidence);
+    finding->set_kind(COLLECTIVE_STUCK);
+    EXPECT_THAT(Headline(*finding), StartsWith("cause open: "));
+    finding->set_kind(HOST_STALL);
+    EXPECT_THAT(Headline(*finding), Not(HasSubstr("cause open")));
+  }
+}
+
+TEST(Report, OnlyEvidenceIsAReason) {
+  Verdict verdict = MakeHung();
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("PID ")));
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("not the network (each stuck operation"));
+  verdict.mutable_findings(0)->set_kind(MISMATCH_COUNT);
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("not the network")));
+}
+
 TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
   Verdict verdict = MakeHung();
   Finding* second = verdict.add_findings();
@@ -481,7 +527,7 @@ TEST(Report, AdviceBeginsOnTheThirdLine) {
   EXPECT_THAT(lines[2], StartsWith("  do ")) << absl::StrJoin(lines, "\n");
   // The row `why` has the rest of the headline.
   EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("why      it never called AllReduce #41 on dp_1"));
-  EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("rank 5: PID 105"));
+  EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("not the network (each stuck operation lacks a member)"));
 }
 
 TEST(Report, ALongExceptionLeavesTheThirdLineToAdvice) {

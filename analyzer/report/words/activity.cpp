@@ -1,8 +1,10 @@
 #include "analyzer/report/words/activity.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "analyzer/report/words/commands.h"
 
 namespace lockstep {
@@ -17,19 +19,36 @@ bool LoadsItself(const Finding& finding) {
   });
 }
 
+// " /checkpoints/step_100": the folder of the file that a named rank writes. Empty if it is unknown, is too long for
+// the first step's line, or would need quotes in a shell.
+std::string Folder(const Finding& finding) {
+  constexpr size_t kMost = 18;
+  for (const Evidence& evidence : finding.evidence()) {
+    if (evidence.kind() != Evidence::ACTIVITY || !evidence.detail().has_other_name()) continue;
+    const std::string& file = evidence.detail().other_name();
+    const std::string folder = file.substr(0, file.rfind('/'));
+    const bool plain = std::ranges::all_of(
+        folder, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
+    if (folder.size() > 1 && folder.size() <= kMost && folder[0] == '/' && plain) return " " + folder;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::string> ActivityAdvice(const Finding& finding) {
   const std::string& activity = finding.activity();
+  const bool still = finding.moving() == "not moving";
   if ((activity == "checkpoint" || activity == "storage") && finding.activity_hosts() > 1) {
     return {"Check the file servers: several hosts wait for this file system.",
-            "If the ranks make progress, wait. If not, restart from the previous checkpoint and save to another file "
-            "system. Do not drain a host for this."};
+            absl::StrCat(still ? "Restart" : "If the ranks make progress, wait. If not, restart",
+                         " from the previous checkpoint and save to another file system. Do not drain a host for "
+                         "this.")};
   }
   if (activity == "checkpoint") {
-    return {Step("Check the checkpoint's file system", HostCommand(finding, "timeout 5 df -h")),
-            "If the rank makes progress, wait. If not, restart from the previous checkpoint and save to another file "
-            "system."};
+    return {Step("Check its file system", HostCommand(finding, absl::StrCat("timeout 5 df -h", Folder(finding)))),
+            absl::StrCat(still ? "Restart" : "If the rank makes progress, wait. If not, restart",
+                         " from the previous checkpoint and save to another file system.")};
   }
   if (activity == "storage") {
     return {Step("Check its mounts", HostCommand(finding, "'dmesg -T | tail; timeout 5 df -h'")),

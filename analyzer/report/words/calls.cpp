@@ -1,10 +1,39 @@
 // Calls with different arguments.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/words/reasons.h"
 
 namespace lockstep {
+
+namespace {
+
+// Returns whether the named ranks and others made their calls at the same line: then the data differ, not the branch.
+bool FromOneLine(const Finding& finding) {
+  std::string own;
+  bool same = false;
+  const auto named = [&](const CallSite& site) {
+    return std::ranges::any_of(site.ranks(), [&](int32_t rank) {
+      return std::ranges::find(finding.culprit_ranks(), rank) != finding.culprit_ranks().end();
+    });
+  };
+  for (const CallSite& site : finding.call_sites())
+    if (named(site)) own = site.place();
+  for (const CallSite& site : finding.call_sites()) same = same || (!named(site) && site.place() == own);
+  return same && !own.empty();
+}
+
+std::string SameLineStep(const Finding& finding) {
+  switch (finding.kind()) {
+    case MISMATCH_KIND: return "One line makes both calls: which setting or data decides there?";
+    case MISMATCH_DATATYPE: return "One line makes all these calls: compare its tensors' data types.";
+    case MISMATCH_COUNT: return "One line makes all these calls: compare its tensors' sizes.";
+    default: return "One line makes all these calls: compare its arguments.";
+  }
+}
+
+}  // namespace
 
 std::optional<Words> CallWords(const Finding& finding) {
   const Detail& detail = finding.detail();
@@ -14,6 +43,7 @@ std::optional<Words> CallWords(const Finding& finding) {
   Words words;
   words.refuted_by = "records in which all members pass the same arguments";
   words.advice = {"Before this call, look for a branch on the rank number or on data.", kWrongResults};
+  if (FromOneLine(finding)) words.advice[0] = SameLineStep(finding);
   // `own` is "count 8", or "AllReduce" if the ranks called different operations.
   const bool kinds = finding.kind() == MISMATCH_KIND;
   const char* verb = kinds ? "called " : "passed ";
@@ -49,7 +79,10 @@ std::optional<Words> CallWords(const Finding& finding) {
         words.more = {{"; ", detail.flag() ? "ranks at the same place in the program agree with the other side"
                              : splits      ? "the record does not show which side has the wrong split sizes"
                                            : "the record does not show which is right"}};
-      if (splits) words.advice[0] = "Compare the split sizes that both sides computed before this call.";
+      words.advice[0] = splits ? "Compare the split sizes that both sides computed before this call."
+                        : finding.kind() == MISMATCH_DATATYPE
+                            ? "Compare the data types of the tensors on both sides."
+                            : "Compare the sizes that both sides computed before this call.";
       if (splits && !detail.flag()) {
         words.rivals = {"the sender's split sizes are wrong", "the receiver's split sizes are wrong"};
         words.tells_apart = "the split sizes that the program computed on these two ranks before the call";

@@ -40,7 +40,9 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.what = absl::StrCat("never called ", call);
       if (detail.flag()) words.more = {{"; ", Pick(finding, "its process is stopped", "their processes are stopped")}};
       words.advice = {LookStep(finding),
-                      "Check that the launcher gave every rank the same world size and its own rank number."};
+                      !finding.place().empty()
+                          ? "Find out what keeps the process there."
+                          : "Check that the launcher gave every rank the same world size and its own rank number."};
       break;
     case REASON_NOT_BACK_FROM_CREATION:
       words.what = absl::StrCat(Pick(finding, "has", "have"), " not returned from ", call, ", although ",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -106,8 +107,11 @@ std::string WaitsInText(const Detail& detail) {
   const bool one = detail.calls_size() == 1;
   const char* verb = !one ? " called " : detail.ranks_size() == 1 ? " waits in " : " wait in ";
   const auto add = [&](std::string* out, const CallRef& call) {
-    absl::StrAppend(
-        out, one && !detail.flag() ? absl::StrCat(call.text(), SiteText(call), " on ", call.on()) : CallAndSite(call));
+    // An address tells two calls of one rank apart, but is no place that a reader can look up.
+    const bool address = one && absl::StartsWith(call.site(), "called from ");
+    absl::StrAppend(out, address                 ? CallText(call)
+                         : one && !detail.flag() ? absl::StrCat(call.text(), SiteText(call), " on ", call.on())
+                                                 : CallAndSite(call));
   };
   return absl::StrCat(RankNames(detail.ranks()), verb, absl::StrJoin(detail.calls(), ", then ", add),
                       !detail.flag()             ? ""
@@ -362,7 +366,7 @@ std::string EvidenceText(const Evidence& evidence) {
     case Evidence::WORKS_LONGER:
       return absl::StrCat(rank, " spends ", Milliseconds(detail.duration_ns()), detail.flag() ? " per step" : "",
                           " outside operations; ranks with the same role spend ",
-                          Milliseconds(detail.other_duration_ns()), " (+- ", Milliseconds(detail.number()), ")");
+                          Milliseconds(detail.other_duration_ns()), " (+- ", DurationText(detail.number()), ")");
     case Evidence::CAME_LAST: return absl::StrCat(own, " arrived last in ", n, " of the ", of, " collectives compared");
     case Evidence::DELAY_IS_OWN:
       return absl::StrCat(

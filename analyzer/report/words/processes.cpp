@@ -58,9 +58,9 @@ std::vector<std::string> ExitAdvice(const Finding& finding) {
 constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended earlier";
 std::vector<std::string> ContinueAdvice(const Finding& finding) {
   const std::string command = PidCommand(finding, "kill -CONT");
-  return {
-      absl::StrCat("Resume ", RankNames(finding.culprit_ranks()), ": ", command.empty() ? "`kill -CONT PID`" : command),
-      "Find out what stopped it: a debugger? SIGSTOP? the job manager?"};
+  return {absl::StrCat("Ask who stopped ", Pick(finding, "it", "them"), ": a debugger? SIGSTOP? a cgroup freezer?"),
+          absl::StrCat("If nobody still needs that, resume ", RankNames(finding.culprit_ranks()), ": ",
+                       command.empty() ? "`kill -CONT PID`" : command)};
 }
 
 }  // namespace
@@ -171,8 +171,10 @@ std::optional<Words> ProcessWords(const Finding& finding) {
     }
     for (const Evidence& evidence : finding.evidence()) {
       if (evidence.kind() != Evidence::LAST_CALL || Several(finding)) continue;
+      // Without its number: the rank may have called ahead of the operation in which its peers wait.
       words.more.push_back(
-          {"; ", absl::StrCat("its last call: ", evidence.operation(), " on ", evidence.communicator().label())});
+          {"; ", absl::StrCat("its last call: ", evidence.operation().substr(0, evidence.operation().find(" #")),
+                              " on ", evidence.communicator().label())});
     }
   }
   return words;

@@ -17,6 +17,15 @@ bool CalledOnAnother(const Finding& finding) {
   });
 }
 
+// Returns whether the rank's next call looks like the one that it skipped, so NCCL paired it with the others' call.
+bool PairedWithTheOthersCall(const Finding& finding) {
+  return std::ranges::any_of(finding.evidence(), [](const Evidence& evidence) {
+    const Detail& detail = evidence.detail();
+    return evidence.kind() == Evidence::ROLE_ISSUED && detail.flag() && !detail.has_other() &&
+           detail.has_other_name() && detail.other_name() == detail.name();
+  });
+}
+
 }  // namespace
 
 std::optional<Words> ProgramWords(const Finding& finding) {
@@ -33,6 +42,9 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.what = absl::StrCat("skipped ", call);
       words.more = WhereOthersIssued(finding);
       words.advice = {kBranch};
+      if (PairedWithTheOthersCall(finding))
+        words.advice.push_back(absl::StrCat(Pick(finding, "Its", "Their"), " next call was paired with the others' ",
+                                            detail.call().text(), ": treat all results since then as wrong."));
       if (CalledOnAnother(finding)) {
         words.rivals = {"it makes this call later, in a different order from the others"};
         words.tells_apart = "the order of these two calls in its code";
@@ -44,7 +56,9 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_REORDERED:
       words.what = absl::StrCat("called ", call, " out of order");
-      words.more = {{": ", absl::StrCat(Pick(finding, "its", "their"), " peers called ", other, " at that point")}};
+      words.more = {{": ", absl::StrCat("at that point, ranks with the same role called ", detail.other().text(),
+                                        detail.other().on().empty() ? "" : " on their own groups, for example ",
+                                        detail.other().on())}};
       words.advice = {kOneOrder, kSameOrder};
       break;
     case REASON_NO_OTHER_SIDE:
@@ -97,9 +111,11 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Find the condition around that call that differs between them.", kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
-      words.what =
-          absl::StrCat("skipped or added a call before ", call, ", where ", Pick(finding, "it waits", "they wait"));
-      words.more = {{"; ", absl::StrCat("the others wait in ", other)}};
+      // The rank itself may wait outside NCCL, so the text does not claim that it waits in `call`.
+      words.what = absl::StrCat(Pick(finding, "has", "have"), " not called ", other, ", where the others wait");
+      words.more = {{"; ", absl::StrCat(Pick(finding, "it", "they"), " called ", call,
+                                        " instead: an earlier call is missing or "
+                                        "extra")}};
       words.refuted_by = "one of the operations completing";
       words.advice = {"Compare its calls with those of a rank with the same role.", LookStep(finding)};
       break;

@@ -93,9 +93,10 @@ std::string ProvedText(const Proof& proof) {
   const int others = proof.candidates() - proof.excluded_size();
   std::string text = absl::StrCat("proved by replay: the recorded calls would complete ", CorrectionText(proof));
   if (others == 1) {
-    text += "; a change at the one other rank tried would not help";
+    text += "; a change at the other rank tried instead would not help";
   } else if (others > 1) {
-    absl::StrAppend(&text, "; a change at any of ", CountText(others), " others tried would not help");
+    // "instead": with several findings, each of them needs its own change.
+    absl::StrAppend(&text, "; changes at ", CountText(others), " others tried instead would not help");
   }
   if (proof.excluded().empty()) return text;
   const bool one = proof.excluded_size() == 1;

@@ -1,4 +1,5 @@
 // Operations that all members entered and none finishes.
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -18,6 +19,10 @@ const Evidence* FirstStep(const Finding& finding) {
   return nullptr;
 }
 
+bool MayBeTheOrder(const Finding& finding) {
+  return std::ranges::any_of(finding.rivals(), [](const Rival& rival) { return rival.kind() == Rival::GPU_ORDER; });
+}
+
 }  // namespace
 
 std::optional<Words> StuckWords(const Finding& finding) {
@@ -33,7 +38,11 @@ std::optional<Words> StuckWords(const Finding& finding) {
                        gpus ? "Look for link and Xid errors in the kernel logs of the hosts"
                             : "Look for link errors in the kernel logs of the hosts"),
                   gpus
-                      ? "Suspect the network between these ranks, or one of their GPUs: the record does not show which."
+                      ? MayBeTheOrder(finding)
+                            ? "The record does not show whether it is the network, a GPU or the order of calls: "
+                              "NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer) tests the order."
+                            : "Suspect the network between these ranks, or one of their GPUs: the record does not show "
+                              "which."
                       : "Suspect the network between these ranks."};
   std::set<std::string> hosts;
   for (const Culprit& culprit : finding.culprits()) hosts.insert(culprit.host());

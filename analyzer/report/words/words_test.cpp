@@ -18,6 +18,7 @@ namespace lockstep {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 Finding Of(Reason reason, int ranks) {
@@ -451,11 +452,11 @@ TEST(WordsTest, OnlyValidHostNamesGetCommands) {
   culprit->set_host("gpu036");
   culprit->set_pid(32082);
   PutIntoWords(&finding);
-  EXPECT_EQ(finding.advice_steps(0), "Resume rank 0: `ssh gpu036 kill -CONT 32082`");
+  EXPECT_EQ(finding.advice_steps(1), "If nobody still needs that, resume rank 0: `ssh gpu036 kill -CONT 32082`");
   for (const char* evil : {"-oProxyCommand=x", "a;reboot", "a`b`", "$(x)", "a b"}) {
     culprit->set_host(evil);
     PutIntoWords(&finding);
-    EXPECT_EQ(finding.advice_steps(0), "Resume rank 0: `kill -CONT PID`") << evil;
+    EXPECT_EQ(finding.advice_steps(1), "If nobody still needs that, resume rank 0: `kill -CONT PID`") << evil;
   }
 }
 
@@ -477,10 +478,101 @@ TEST(WordsTest, TheNumberOfHostsChangesTheAdvice) {
   Finding finding = Of(REASON_OUTSIDE_NCCL, 2);
   finding.set_activity("checkpoint");
   PutIntoWords(&finding);
-  EXPECT_TRUE(absl::StrContains(finding.advice(), "1. Check the checkpoint's file system.")) << finding.advice();
+  EXPECT_TRUE(absl::StrContains(finding.advice(), "1. Check its file system.")) << finding.advice();
   finding.set_activity_hosts(2);
   PutIntoWords(&finding);
   EXPECT_TRUE(absl::StrContains(finding.advice(), "Do not drain a host for this.")) << finding.advice();
+}
+
+TEST(WordsTest, ACallFromTheSameLineIsNoBranch) {
+  Finding finding = Of(REASON_UNLIKE_MEMBERS, 1);
+  finding.set_kind(MISMATCH_COUNT);
+  for (const int rank : {0, 1}) {
+    CallSite* site = finding.add_call_sites();
+    site->add_ranks(rank);
+    site->set_place("step (train.py:88)");
+  }
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.advice_steps(0), "One line makes all these calls: compare its tensors' sizes.");
+  finding.mutable_call_sites(1)->set_place("step (train.py:90)");
+  PutIntoWords(&finding);
+  EXPECT_THAT(finding.advice_steps(0), HasSubstr("look for a branch"));
+}
+
+TEST(WordsTest, SidesThatDisagreeCompareWhatDiffers) {
+  Finding finding = Of(REASON_UNLIKE_PEER, 2);
+  finding.set_kind(MISMATCH_COUNT);
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.advice_steps(0), "Compare the sizes that both sides computed before this call.");
+}
+
+TEST(WordsTest, ASkippedCallNamesTheCallThatWasPairedWithIt) {
+  Finding finding = Of(REASON_SKIPPED, 1);
+  Evidence* issued = finding.add_evidence();
+  issued->set_kind(Evidence::ROLE_ISSUED);
+  issued->mutable_detail()->set_name("AllReduce of 1 x float32");
+  issued->mutable_detail()->set_other_name("AllReduce of 1 x float32");
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.advice_steps_size(), 1);
+  issued->mutable_detail()->set_flag(true);
+  PutIntoWords(&finding);
+  ASSERT_EQ(finding.advice_steps_size(), 2);
+  EXPECT_THAT(finding.advice_steps(1), HasSubstr("paired with the others' AllReduce #7"));
+}
+
+TEST(WordsTest, ARankInACircleHasNotCalledWhatTheOthersWaitIn) {
+  Finding finding = Of(REASON_ELSEWHERE_IN_CIRCLE, 1);
+  finding.mutable_detail()->mutable_other()->set_text("AllGather #9");
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.summary(),
+            "has not called AllGather #9 on tp_3, where the others wait; it called AllReduce #7 on tp_3 instead: an "
+            "earlier call is missing or extra");
+}
+
+TEST(WordsTest, AStuckOperationMayBeAQuestionOfOrder) {
+  Finding finding = Of(REASON_ALL_IN, 2);
+  PutIntoWords(&finding);
+  EXPECT_THAT(finding.advice_steps(1), Not(HasSubstr("order")));
+  finding.add_rivals()->set_kind(Rival::GPU_ORDER);
+  PutIntoWords(&finding);
+  EXPECT_THAT(finding.advice_steps(1), HasSubstr("NCCL_LAUNCH_ORDER_IMPLICIT=1"));
+}
+
+TEST(WordsTest, ACheckpointThatDidNotMoveIsNotWaitedFor) {
+  Finding finding = Of(REASON_OUTSIDE_NCCL, 1);
+  finding.set_activity("checkpoint");
+  finding.mutable_culprits(0)->set_host("gpu036");
+  Evidence* activity = finding.add_evidence();
+  activity->set_kind(Evidence::ACTIVITY);
+  activity->mutable_detail()->set_other_name("/ckpt/step_10/rank_0.pt");
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.advice_steps(0), "Check its file system: `ssh gpu036 timeout 5 df -h /ckpt/step_10`");
+  EXPECT_THAT(finding.advice_steps(1), HasSubstr("wait"));
+  finding.set_moving("not moving");
+  activity->mutable_detail()->set_other_name("/ckpt/$(x)/rank_0.pt");
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.advice_steps(0), "Check its file system: `ssh gpu036 timeout 5 df -h`");
+  EXPECT_THAT(finding.advice_steps(1), StartsWith("Restart from the previous checkpoint"));
+}
+
+TEST(WordsTest, AStackAtCreationIsFollowedUp) {
+  Finding finding = Of(REASON_NEVER_CAME_TO_CREATION, 1);
+  PutIntoWords(&finding);
+  EXPECT_THAT(finding.advice_steps(1), HasSubstr("launcher"));
+  finding.set_place("log_metrics (train.py:402)");
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.advice_steps(1), "Find out what keeps the process there.");
+}
+
+TEST(WordsTest, AnAddressIsNoPlace) {
+  Evidence evidence;
+  evidence.set_kind(Evidence::WAITS_IN);
+  evidence.mutable_detail()->add_ranks(1);
+  CallRef* call = evidence.mutable_detail()->add_calls();
+  call->set_text("AllReduce #7");
+  call->set_on("tp_3");
+  call->set_site("called from 5ca1ab1e+0x1c6ac8");
+  EXPECT_EQ(EvidenceText(evidence), "rank 1 waits in AllReduce #7 on tp_3");
 }
 
 TEST(WordsTest, AProofIsOneLine) {
@@ -490,17 +582,18 @@ TEST(WordsTest, AProofIsOneLine) {
   proof.add_corrected_ranks(2);
   proof.set_candidates(14);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
-            "any of 14 others tried would not help");
+            "proved by replay: the recorded calls would complete if rank 2 made its next calls; "
+            "changes at 14 others tried instead would not help");
   proof.set_candidates(1);
   EXPECT_EQ(ProofText(proof),
             "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
-            "the one other rank tried would not help");
+            "the other rank tried instead would not help");
   proof.set_candidates(14);
   proof.add_excluded(3);
   EXPECT_EQ(ProofText(proof),
-            "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
-            "any of 13 others tried would not help; a change at rank 3 would also help, but it made the usual calls of "
+            "proved by replay: the recorded calls would complete if rank 2 made its next calls; "
+            "changes at 13 others tried instead would not help; a change at rank 3 would also help, but it made the "
+            "usual calls of "
             "its role");
   proof.add_excluded(4);
   EXPECT_THAT(ProofText(proof), HasSubstr("; a change at any of ranks 3, 4 would also help, but they made the "
