@@ -71,8 +71,8 @@ void AddCheckpoints(const Bundle& bundle, Verdict* verdict) {
         PlaceOfProcess(rank.process).where == Whereabouts::kWaits)
       continue;
     const size_t file = CheckpointFile(rank.process);
-    const std::vector<std::string>&files = rank.process.written_files, &of = rank.process.written_mounts;
-    const auto [it, fresh] = mounts.try_emplace(file < files.size() && file < of.size() ? of[file] : "");
+    const std::vector<std::string>& files = rank.process.written_files;
+    const auto [it, fresh] = mounts.try_emplace(MountOfCheckpoint(rank.process));
     if (fresh) {
       it->second.out.set_mount(it->first);
       it->second.out.set_longest_rank(-1);

@@ -197,6 +197,12 @@ size_t CheckpointFile(const Process& process) {
   return file;
 }
 
+std::string MountOfCheckpoint(const Process& process) {
+  const size_t file = CheckpointFile(process);
+  return file < process.written_files.size() && file < process.written_mounts.size() ? process.written_mounts[file]
+                                                                                     : "";
+}
+
 ActivityView ClassifyActivity(const Process& process) {
   ActivityView view;
   Motion(process, &view);
@@ -246,6 +252,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
   // Number of named ranks on each host, and of those that wait for files.
   std::map<std::string, int32_t> on_host, waiting_for_files;
   int32_t moving = 0, still = 0;
+  std::string mount;
   Evidence motion;
   const auto add = [finding](Evidence::Kind kind) {
     Evidence* evidence = finding->add_evidence();
@@ -258,6 +265,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     ++on_host[rank.host];
     // A rank that waits for its peers does nothing else, no matter which code called the wait.
     const bool waits = view.stall != Stall::kRendezvous && PlaceOfProcess(rank.process).where == Whereabouts::kWaits;
+    if (view.stall == Stall::kCheckpoint && !waits && mount.empty()) mount = MountOfCheckpoint(rank.process);
     if (view.stall != Stall::kUnknown && !waits) by_stall[view.stall].push_back({rank.rank, view.evidence});
     if (WaitsForFiles(view.stall) && !waits && !rank.host.empty()) ++waiting_for_files[rank.host];
     moving += view.moving == Moving::kYes;
@@ -283,6 +291,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
   const Stall stall =
       most->first == Stall::kStorage && by_stall.contains(Stall::kCheckpoint) ? Stall::kCheckpoint : most->first;
   finding->set_activity(StallName(stall));
+  if (stall == Stall::kCheckpoint) finding->set_activity_mount(mount);
   for (const auto& [kind, seen] : by_stall) {
     for (size_t i = 0; i < seen.size() && i < kRanksShown; ++i) {
       Evidence* evidence = finding->add_evidence();

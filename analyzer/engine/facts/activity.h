@@ -32,6 +32,8 @@ ActivityView ClassifyActivity(const Process& process);
 // Returns the index in Process::written_files of the first file whose name marks it as a checkpoint, or the number of
 // files if there is none.
 size_t CheckpointFile(const Process& process);
+// Returns the mount of that file, such as "/ckpt (nfs4)"; empty if unknown.
+std::string MountOfCheckpoint(const Process& process);
 
 // Returns whether one fault may stall both ranks: they show the same activity, one shows none, or both wait for files.
 bool SameStall(Stall a, Stall b);

@@ -191,6 +191,7 @@ class Trial {
     next.set_ranks(static_cast<int64_t>(recorded.seen));
     next.set_calls(static_cast<int64_t>(recorded.calls));
     next.set_correction(remedy.change);
+    next.set_others_corrected(!given.empty());
     next.mutable_corrected_ranks()->Assign(answer_.suspects.begin(), answer_.suspects.end());
     // Corrects the suspects together. The number of skipped or added calls is unknown, so tries one call, then more.
     const bool counted = remedy.change == Proof::ADD_CALLS || remedy.change == Proof::REMOVE_CALLS;
@@ -305,11 +306,17 @@ class Trial {
   }
 
   // Returns other ranks that may be at fault, because they take part in calls that do not complete: halted ranks first.
+  // Ranks that further findings name are not candidates: they have a fault of their own.
   std::vector<uint32_t> Candidates(const Recorded& recorded, const Outcome& base,
                                    const std::vector<uint32_t>& suspects) const {
+    absl::flat_hash_set<int32_t> named;
+    for (const Finding& finding : view_.verdict.findings())
+      named.insert(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
     std::vector<uint32_t> first, others;
     for (uint32_t p = 0; p < recorded.seen; ++p) {
-      if (!base.meets[p] || std::binary_search(suspects.begin(), suspects.end(), p)) continue;
+      if (!base.meets[p] || named.contains(recorded.ranks[p]) ||
+          std::binary_search(suspects.begin(), suspects.end(), p))
+        continue;
       const bool halted = recorded.job.programs[p].host == Host::kHalted;
       (halted ? first : others).push_back(p);
     }

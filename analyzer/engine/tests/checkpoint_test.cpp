@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/engine/engine.h"
+#include "analyzer/engine/facts/activity.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/util/time_units.h"
 #include "proto/process.pb.h"
@@ -51,6 +52,14 @@ TEST(Checkpoint, MountsAreReportedWithTheirSlowestRank) {
   EXPECT_EQ(lustre.slowest_file(), "/lustre/ckpt/1.distcp");
   EXPECT_EQ(verdict.checkpoint(1).mount(), "") << "the record does not have it";
   EXPECT_EQ(verdict.checkpoint(1).ranks(), 1);
+}
+
+TEST(Checkpoint, TheFindingNamesTheMount) {
+  Bundle bundle;
+  bundle.ranks = {Writing(0, "n1", 30, 0)};
+  Finding finding;
+  DescribeStall(bundle, {0}, &finding);
+  EXPECT_EQ(finding.activity_mount(), "/lustre (lustre)");
 }
 
 TEST(Checkpoint, ARankThatWaitsForItsPeersSavesNothing) {

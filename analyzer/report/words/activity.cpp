@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -19,19 +20,12 @@ bool LoadsItself(const Finding& finding) {
   });
 }
 
-// " /checkpoints/step_100": the folder of the file that a named rank writes. Empty if it is unknown, is too long for
-// the first step's line, or would need quotes in a shell.
-std::string Folder(const Finding& finding) {
-  constexpr size_t kMost = 18;
-  for (const Evidence& evidence : finding.evidence()) {
-    if (evidence.kind() != Evidence::ACTIVITY || !evidence.detail().has_other_name()) continue;
-    const std::string& file = evidence.detail().other_name();
-    const std::string folder = file.substr(0, file.rfind('/'));
-    const bool plain = std::ranges::all_of(
-        folder, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
-    if (folder.size() > 1 && folder.size() <= kMost && folder[0] == '/' && plain) return " " + folder;
-  }
-  return "";
+// Returns " /ckpt" of "/ckpt (nfs4)"; empty if the mount is unknown or a shell would need quotes.
+std::string PathOf(std::string_view mount) {
+  const std::string_view path = mount.substr(0, mount.rfind(" ("));
+  const bool plain = std::ranges::all_of(
+      path, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
+  return path.starts_with('/') && plain ? absl::StrCat(" ", std::string(path)) : "";
 }
 
 }  // namespace
@@ -40,14 +34,16 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
   const std::string& activity = finding.activity();
   const bool still = finding.moving() == "not moving";
   if ((activity == "checkpoint" || activity == "storage") && finding.activity_hosts() > 1) {
-    return {"Check the file servers: several hosts wait for this file system.",
-            absl::StrCat(still ? "Restart" : "If the ranks make progress, wait. If not, restart",
-                         " from the previous checkpoint and save to another file system. Do not drain a host for "
-                         "this.")};
+    return {
+        "Check the file servers: several hosts wait for this file system.",
+        absl::StrCat(still ? "If they stay like this, restart" : "If the ranks make progress, wait. If not, restart",
+                     " from the previous checkpoint and save to another file system. Do not drain a host for "
+                     "this.")};
   }
   if (activity == "checkpoint") {
-    return {Step("Check its file system", HostCommand(finding, absl::StrCat("timeout 5 df -h", Folder(finding)))),
-            absl::StrCat(still ? "Restart" : "If the rank makes progress, wait. If not, restart",
+    return {Step("Check its file system",
+                 HostCommand(finding, absl::StrCat("timeout 5 df -h", PathOf(finding.activity_mount())))),
+            absl::StrCat(still ? "If it stays like this, restart" : "If the rank makes progress, wait. If not, restart",
                          " from the previous checkpoint and save to another file system.")};
   }
   if (activity == "storage") {

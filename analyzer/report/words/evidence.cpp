@@ -115,8 +115,8 @@ std::string WaitsInText(const Detail& detail) {
   };
   return absl::StrCat(RankNames(detail.ranks()), verb, absl::StrJoin(detail.calls(), ", then ", add),
                       !detail.flag()             ? ""
-                      : detail.ranks_size() == 1 ? "; it has not made the call that the other ranks wait in"
-                                                 : "; they have not made the call that the other ranks wait in");
+                      : detail.ranks_size() == 1 ? "; it has not reached the call of the ranks that it waits for"
+                                                 : "; they have not reached the call of the ranks that they wait for");
 }
 
 std::string GroupSizesText(const Detail& detail) {

@@ -91,11 +91,12 @@ std::string WhyText(const Proof& proof) {
 
 std::string ProvedText(const Proof& proof) {
   const int others = proof.candidates() - proof.excluded_size();
-  std::string text = absl::StrCat("proved by replay: the recorded calls would complete ", CorrectionText(proof));
+  std::string text =
+      absl::StrCat("proved by replay: ", proof.others_corrected() ? "with the further faults corrected, too, " : "",
+                   "the recorded calls would complete ", CorrectionText(proof));
   if (others == 1) {
     text += "; a change at the other rank tried instead would not help";
   } else if (others > 1) {
-    // "instead": with several findings, each of them needs its own change.
     absl::StrAppend(&text, "; changes at ", CountText(others), " others tried instead would not help");
   }
   if (proof.excluded().empty()) return text;

@@ -542,17 +542,15 @@ TEST(WordsTest, ACheckpointThatDidNotMoveIsNotWaitedFor) {
   Finding finding = Of(REASON_OUTSIDE_NCCL, 1);
   finding.set_activity("checkpoint");
   finding.mutable_culprits(0)->set_host("gpu036");
-  Evidence* activity = finding.add_evidence();
-  activity->set_kind(Evidence::ACTIVITY);
-  activity->mutable_detail()->set_other_name("/ckpt/step_10/rank_0.pt");
+  finding.set_activity_mount("/ckpt (nfs4)");
   PutIntoWords(&finding);
-  EXPECT_EQ(finding.advice_steps(0), "Check its file system: `ssh gpu036 timeout 5 df -h /ckpt/step_10`");
+  EXPECT_EQ(finding.advice_steps(0), "Check its file system: `ssh gpu036 timeout 5 df -h /ckpt`");
   EXPECT_THAT(finding.advice_steps(1), HasSubstr("wait"));
   finding.set_moving("not moving");
-  activity->mutable_detail()->set_other_name("/ckpt/$(x)/rank_0.pt");
+  finding.set_activity_mount("/ckpt/$(x) (nfs4)");
   PutIntoWords(&finding);
   EXPECT_EQ(finding.advice_steps(0), "Check its file system: `ssh gpu036 timeout 5 df -h`");
-  EXPECT_THAT(finding.advice_steps(1), StartsWith("Restart from the previous checkpoint"));
+  EXPECT_THAT(finding.advice_steps(1), StartsWith("If it stays like this, restart"));
 }
 
 TEST(WordsTest, AStackAtCreationIsFollowedUp) {
@@ -584,6 +582,10 @@ TEST(WordsTest, AProofIsOneLine) {
   EXPECT_EQ(ProofText(proof),
             "proved by replay: the recorded calls would complete if rank 2 made its next calls; "
             "changes at 14 others tried instead would not help");
+  proof.set_others_corrected(true);
+  EXPECT_THAT(ProofText(proof), StartsWith("proved by replay: with the further faults corrected, too, the recorded "
+                                           "calls would complete if rank 2 made its next calls; "));
+  proof.set_others_corrected(false);
   proof.set_candidates(1);
   EXPECT_EQ(ProofText(proof),
             "proved by replay: the recorded calls would complete if rank 2 made its next calls; a change at "
