@@ -377,12 +377,13 @@ struct Votes {
   std::vector<const Program*> like_own, like_reference;  // programs of ranks that continued like one side
 };
 
-// Returns the number of the member's newest recorded collective before this call of the rank, or kUnknown.
+// Returns the number of the member's newest collective before this call of the rank, or kUnknown.
 int64_t NewestBefore(const Model& model, const Member& member, const Op& op) {
   const Rank& rank = model.bundle.ranks[member.rank_index];
   const auto& calls = model.ranks[member.rank_index].collectives[member.membership];
   const auto after = std::lower_bound(calls.begin(), calls.end(), static_cast<uint32_t>(&op - rank.ops.data()));
-  return after == calls.begin() ? kUnknown : rank.ops[*(after - 1)].seq;
+  if (after != calls.begin()) return rank.ops[*(after - 1)].seq;
+  return after == calls.end() ? kUnknown : rank.ops[*after].seq - 1;  // numbers have no gaps
 }
 
 // `d.sibling` is the call that ranks with the same role made instead. Considers the members with which this rank would
@@ -420,6 +421,23 @@ struct AtIssue {
   uint32_t kind = kNoIndex;  // of its communicator
 };
 
+// Returns whether the member's collectives from this number on agree with those of most members, and would not if it
+// had made one more or one fewer before.
+bool IsInStep(const Model& model, const Member& member, int64_t seq) {
+  const auto same = [&](const Op& a, const Op* b) {
+    return b != nullptr && CompareCalls(model.bundle, a, *b, nullptr, nullptr) == FINDING_UNSPECIFIED;
+  };
+  bool differ = false, shifted = false;
+  const Op* majority = MajorityCall(model, model.CommOf(member), seq, &differ);
+  for (const Op* call = model.FindCollective(member, seq); call != nullptr;
+       call = model.FindCollective(member, ++seq)) {
+    if (!same(*call, majority)) return false;
+    majority = MajorityCall(model, model.CommOf(member), seq + 1, &differ);
+    shifted |= majority != nullptr && !same(*call, majority);
+  }
+  return shifted;
+}
+
 // Returns whether most members of the communicator made this rank's call at its number, although other members, or the
 // compared rank in its own communicator, did not. If so, the rank neither skipped nor added a call.
 bool MajorityAgrees(const Model& model, const Divergence& d) {
@@ -436,17 +454,21 @@ bool MajorityAgrees(const Model& model, const Divergence& d) {
   if (majority == nullptr || !same(*majority)) return false;
   const Member* sibling = model.MemberOfKind(d.sibling_rank, kind);
   const Op* theirs = sibling == nullptr ? nullptr : model.FindCollective(*sibling, call->seq);
-  return differ || (theirs != nullptr && !same(*theirs));
+  return differ || (theirs != nullptr && !same(*theirs)) ||
+         (d.type != Divergence::Type::kReordered && IsInStep(model, *member, call->seq));
 }
 
-// Returns whether the rank is the only member with data of the communicator in which it skipped or added a call. If so,
-// the other members may do the same by design.
+// Returns whether the rank is the only member with data of the communicator in which it skipped or added a call, or in
+// which it made a collective instead. If so, the other members may do the same by design.
 bool IsAlone(const Model& model, const Divergence& d) {
   if (d.type == Divergence::Type::kChanged) return false;
-  const uint32_t comm = CommOfKind(model, d.rank, AtIssue(model, d).kind);
-  return comm == kNoIndex || std::ranges::none_of(model.comms[comm].members, [&](const Member& m) {
-           return m.rank_index >= 0 && m.rank_index != d.rank;
-         });
+  const auto alone = [&](uint32_t comm) {
+    return comm == kNoIndex || std::ranges::none_of(model.comms[comm].members, [&](const Member& m) {
+             return m.rank_index >= 0 && m.rank_index != d.rank;
+           });
+  };
+  if (alone(CommOfKind(model, d.rank, AtIssue(model, d).kind))) return true;
+  return d.own != nullptr && IsCollective(d.own->kind) && alone(model.CommOf(model.bundle.ranks[d.rank], *d.own));
 }
 
 // Returns whether certainly no other member of the communicator made the collective that the rank seems to have
@@ -610,6 +632,7 @@ class Family {
     Votes votes;
     std::set<uint32_t> own_comms, reference_comms;
     const uint32_t comm = CommOfKind(model_, rank.rank, before.klass);
+    const uint32_t own_comm = CommOfKind(model_, rank.rank, own.klass);
     for (size_t i = 0; i < programs_.size(); ++i) {
       const Program& p = programs_[i];
       if (&p == &rank || (step > 1 && i % step != 0 && CommOfKind(model_, p.rank, before.klass) != comm)) continue;
@@ -619,6 +642,10 @@ class Family {
       if (as_own == as_reference) continue;
       const uint32_t theirs = CommOfKind(model_, p.rank, before.klass);
       if (theirs != comm && step != 0 && !WereAlike(p, rank, before)) continue;
+      // Communicators of one kind may have different sizes by design.
+      if (by_arguments && step != 0 && CommOfKind(model_, p.rank, own.klass) != own_comm &&
+          !CalledAlike(p, here[1], rank, own))
+        continue;
       (as_own ? votes.like_own : votes.like_reference).push_back(&p);
       if (theirs != comm) {
         (as_own ? own_comms : reference_comms).insert(theirs);
@@ -632,9 +659,20 @@ class Family {
     return votes;
   }
 
+  // Returns whether both ranks made the same earlier calls on their communicators. True for sends and receives.
+  bool CalledAlike(const Program& a, const Token& x, const Program& b, const Token& y) const {
+    bool any = !IsCollective(y.op->kind);
+    for (int64_t back = 1; back <= kEarlier && IsCollective(y.op->kind); ++back) {
+      const auto p = From(model_, a, x, back), q = From(model_, b, y, back);
+      if (p.empty() || q.empty()) continue;
+      if (!aligner_.SamePlace(p[0], q[0])) return false;
+      any = true;
+    }
+    return any;
+  }
+
   // Returns whether both ranks continued with the same kind of call after each of the recent calls like `before`.
   bool WereAlike(const Program& a, const Program& b, const Token& before) const {
-    constexpr int64_t kEarlier = 3;
     bool any = false;
     for (int64_t back = 1; back <= kEarlier; ++back) {
       const auto x = From(model_, a, before, back), y = From(model_, b, before, back);
@@ -644,6 +682,8 @@ class Family {
     }
     return any;
   }
+
+  static constexpr int64_t kEarlier = 3;  // number of earlier calls that are compared
 
   const Model& model_;
   const Aligner& aligner_;
