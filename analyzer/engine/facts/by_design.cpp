@@ -66,6 +66,28 @@ bool FellowsCameAlike(const Model& model, const Divergence& d) {
   return 2 * alike > others;
 }
 
+// Returns whether all other members with data of the communicator made the rank's additional collective after the same
+// number of calls on `d.sibling`'s kind of communicator. If so, they make it by design.
+bool AllAdded(const Model& model, const Divergence& d) {
+  if (d.type != Divergence::Type::kExtra || d.sibling == nullptr || !IsCollective(d.own->kind)) return false;
+  const uint32_t own = model.CommOf(model.bundle.ranks[d.rank], *d.own);
+  const uint32_t kind = model.comms[model.CommOf(model.bundle.ranks[d.sibling_rank], *d.sibling)].kind;
+  const auto calls_before = [&](const Member& m, const Op& op) {
+    const Member* other = model.comms[own].kind == kind ? nullptr : model.MemberOfKind(m.rank_index, kind);
+    return other == nullptr ? kUnknown : NewestBefore(model, *other, op);
+  };
+  int64_t before = kUnknown;
+  size_t alike = 0;
+  for (const Member& m : model.comms[own].members) {
+    if (!m.recorded()) continue;
+    const Op* call = model.FindCollective(m, d.own->seq);
+    const int64_t number = call == nullptr ? kUnknown : calls_before(m, *call);
+    if (number == kUnknown || (alike++ > 0 && number != before)) return false;
+    before = number;
+  }
+  return alike > 1;
+}
+
 // The call that the rank added, changed or moved, or the call that it skipped and ranks with the same role made.
 struct AtIssue {
   AtIssue(const Model& model, const Divergence& d)
@@ -146,7 +168,7 @@ bool IsByDesign(const Model& model, const Divergence& d, bool hung) {
   // A rank that swapped the calls of two communicators made each call like the other members. If the job hangs, the
   // waits identify such a rank; in a job that continued, only the order does.
   if (!hung && d.type == Divergence::Type::kReordered) return false;
-  return MajorityAgrees(model, d) || FellowsCameAlike(model, d) || NobodyCame(model, d);
+  return MajorityAgrees(model, d) || FellowsCameAlike(model, d) || AllAdded(model, d) || NobodyCame(model, d);
 }
 
 }  // namespace lockstep
