@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 
+#include "analyzer/engine/facts/by_design.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/program_read.h"
 
@@ -309,30 +310,6 @@ class Aligner {
   const bool hung_;
 };
 
-// Returns the call that most members of a communicator made at that number, or null. Sets `differ` to whether their
-// calls differ.
-const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq, bool* differ) {
-  constexpr size_t kMostCalls = 8;  // if there are more different calls, there is no majority
-  std::vector<std::pair<const Op*, size_t>> calls;
-  size_t seen = 0;
-  for (const Member& m : model.comms[comm].members) {
-    const Op* op = model.FindCollective(m, seq);
-    if (op == nullptr) continue;
-    ++seen;
-    auto same = std::ranges::find_if(calls, [&](const auto& call) {
-      return CompareCalls(model.bundle, *call.first, *op, nullptr, nullptr) == FINDING_UNSPECIFIED;
-    });
-    if (same == calls.end() && calls.size() == kMostCalls) return nullptr;
-    if (same == calls.end()) same = calls.insert(calls.end(), {op, 0});
-    ++same->second;
-  }
-  *differ = calls.size() > 1;
-  for (const auto& [op, n] : calls) {
-    if (seen > 1 && 2 * n > seen) return op;
-  }
-  return nullptr;
-}
-
 // Returns whether both are calls of one kind on one kind of communicator. Their sizes and numbers may differ.
 bool SameKindOfCall(const Token& a, const Token& b) {
   return a.klass == b.klass && a.exchange == b.exchange && a.op->kind == b.op->kind && a.op->name == b.op->name &&
@@ -376,91 +353,6 @@ struct Votes {
   const Program* fellow = nullptr;                       // a member that continued like the differing rank
   std::vector<const Program*> like_own, like_reference;  // programs of ranks that continued like one side
 };
-
-// Returns the number of the member's newest recorded collective before this call of the rank, or kUnknown.
-int64_t NewestBefore(const Model& model, const Member& member, const Op& op) {
-  const Rank& rank = model.bundle.ranks[member.rank_index];
-  const auto& calls = model.ranks[member.rank_index].collectives[member.membership];
-  const auto after = std::lower_bound(calls.begin(), calls.end(), static_cast<uint32_t>(&op - rank.ops.data()));
-  return after == calls.begin() ? kUnknown : rank.ops[*(after - 1)].seq;
-}
-
-// `d.sibling` is the call that ranks with the same role made instead. Considers the members with which this rank would
-// have made that call. Returns whether most of them made the rank's own call after the same number of calls on their
-// communicator. If so, they repeat calls a different number of times by design.
-bool FellowsCameAlike(const Model& model, const Divergence& d) {
-  if (d.own == nullptr || d.sibling == nullptr || !IsCollective(d.own->kind) || !IsCollective(d.sibling->kind))
-    return false;
-  const uint32_t own = model.CommOf(model.bundle.ranks[d.rank], *d.own);
-  const uint32_t other = model.comms[model.CommOf(model.bundle.ranks[d.sibling_rank], *d.sibling)].kind;
-  const Member* member = model.comms[own].kind == other ? nullptr : model.MemberOfKind(d.rank, other);
-  const int64_t before = member == nullptr ? kUnknown : NewestBefore(model, *member, *d.own);
-  if (before == kUnknown) return false;
-  int alike = 0, others = 0;
-  for (const Member& m : model.comms[model.CommOf(*member)].members) {
-    if (!m.recorded() || m.rank_index == d.rank) continue;
-    ++others;
-    const Member* also = model.MemberOfKind(m.rank_index, model.comms[own].kind);
-    const bool both = also != nullptr && model.CommOf(*also) == own;  // numbers of other communicators prove nothing
-    const Op* call = both ? model.FindCollective(*also, d.own->seq) : nullptr;
-    if (call != nullptr && NewestBefore(model, m, *call) == before) ++alike;
-  }
-  return 2 * alike > others;
-}
-
-// The call that the rank added, changed or moved, or the call that it skipped and ranks with the same role made.
-struct AtIssue {
-  AtIssue(const Model& model, const Divergence& d)
-      : own(d.type != Divergence::Type::kSkipped), op(own ? d.own : d.sibling) {
-    if (op == nullptr || op->membership == kNoIndex) return;
-    kind = model.comms[model.CommOf(model.bundle.ranks[own ? d.rank : d.sibling_rank], *op)].kind;
-  }
-  bool own;
-  const Op* op;
-  uint32_t kind = kNoIndex;  // of its communicator
-};
-
-// Returns whether most members of the communicator made this rank's call at its number, although other members, or the
-// compared rank in its own communicator, did not. If so, the rank neither skipped nor added a call.
-bool MajorityAgrees(const Model& model, const Divergence& d) {
-  const auto [own, op, kind] = AtIssue(model, d);
-  if (kind == kNoIndex || !IsCollective(op->kind)) return false;
-  const Member* member = model.MemberOfKind(d.rank, kind);
-  const Op* call = own || member == nullptr ? (own ? op : nullptr) : model.FindCollective(*member, op->seq);
-  if (call == nullptr || member == nullptr) return false;
-  const auto same = [&](const Op& other) {
-    return CompareCalls(model.bundle, *call, other, nullptr, nullptr) == FINDING_UNSPECIFIED;
-  };
-  bool differ = false;
-  const Op* majority = MajorityCall(model, model.CommOf(*member), call->seq, &differ);
-  if (majority == nullptr || !same(*majority)) return false;
-  const Member* sibling = model.MemberOfKind(d.sibling_rank, kind);
-  const Op* theirs = sibling == nullptr ? nullptr : model.FindCollective(*sibling, call->seq);
-  return differ || (theirs != nullptr && !same(*theirs));
-}
-
-// Returns whether the rank is the only member with data of the communicator in which it skipped or added a call. If so,
-// the other members may do the same by design.
-bool IsAlone(const Model& model, const Divergence& d) {
-  if (d.type == Divergence::Type::kChanged) return false;
-  const uint32_t comm = CommOfKind(model, d.rank, AtIssue(model, d).kind);
-  return comm == kNoIndex || std::ranges::none_of(model.comms[comm].members, [&](const Member& m) {
-           return m.rank_index >= 0 && m.rank_index != d.rank;
-         });
-}
-
-// Returns whether certainly no other member of the communicator made the collective that the rank seems to have
-// skipped. If so, nobody waits there, and the members do without the call by design.
-bool NobodyCame(const Model& model, const Divergence& d) {
-  if (d.type != Divergence::Type::kSkipped || d.sibling == nullptr || !IsCollective(d.sibling->kind)) return false;
-  const uint32_t kind = AtIssue(model, d).kind;
-  const Member* member = kind == kNoIndex ? nullptr : model.MemberOfKind(d.rank, kind);
-  if (member == nullptr) return false;
-  const int64_t before = d.own == nullptr ? model.MembershipOf(*member).issued : NewestBefore(model, *member, *d.own);
-  return before != kUnknown && std::ranges::none_of(model.comms[model.CommOf(*member)].members, [&](const Member& m) {
-           return !m.recorded() || (m.rank_index != d.rank && m.arrived > before);
-         });
-}
 
 // The programs of the ranks with one role, and which of these ranks left it.
 class Family {
@@ -610,6 +502,7 @@ class Family {
     Votes votes;
     std::set<uint32_t> own_comms, reference_comms;
     const uint32_t comm = CommOfKind(model_, rank.rank, before.klass);
+    const uint32_t own_comm = CommOfKind(model_, rank.rank, own.klass);
     for (size_t i = 0; i < programs_.size(); ++i) {
       const Program& p = programs_[i];
       if (&p == &rank || (step > 1 && i % step != 0 && CommOfKind(model_, p.rank, before.klass) != comm)) continue;
@@ -619,6 +512,10 @@ class Family {
       if (as_own == as_reference) continue;
       const uint32_t theirs = CommOfKind(model_, p.rank, before.klass);
       if (theirs != comm && step != 0 && !WereAlike(p, rank, before)) continue;
+      // Communicators of one kind may have different sizes by design.
+      if (by_arguments && step != 0 && CommOfKind(model_, p.rank, own.klass) != own_comm &&
+          !CalledAlike(p, here[1], rank, own))
+        continue;
       (as_own ? votes.like_own : votes.like_reference).push_back(&p);
       if (theirs != comm) {
         (as_own ? own_comms : reference_comms).insert(theirs);
@@ -632,9 +529,20 @@ class Family {
     return votes;
   }
 
+  // Returns whether both ranks made the same earlier calls on their communicators. True for sends and receives.
+  bool CalledAlike(const Program& a, const Token& x, const Program& b, const Token& y) const {
+    bool any = !IsCollective(y.op->kind);
+    for (int64_t back = 1; back <= kEarlier && IsCollective(y.op->kind); ++back) {
+      const auto p = From(model_, a, x, back), q = From(model_, b, y, back);
+      if (p.empty() || q.empty()) continue;
+      if (!aligner_.SamePlace(p[0], q[0])) return false;
+      any = true;
+    }
+    return any;
+  }
+
   // Returns whether both ranks continued with the same kind of call after each of the recent calls like `before`.
   bool WereAlike(const Program& a, const Program& b, const Token& before) const {
-    constexpr int64_t kEarlier = 3;
     bool any = false;
     for (int64_t back = 1; back <= kEarlier; ++back) {
       const auto x = From(model_, a, before, back), y = From(model_, b, before, back);
@@ -644,6 +552,8 @@ class Family {
     }
     return any;
   }
+
+  static constexpr int64_t kEarlier = 3;  // number of earlier calls that are compared
 
   const Model& model_;
   const Aligner& aligner_;
@@ -671,12 +581,7 @@ std::vector<Divergence> FindDivergences(const Model& model, bool hung) {
   });
   found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
               found.end());
-  // A rank that swapped the calls of two communicators made each call like the other members. If the job hangs, the
-  // waits identify such a rank; in a job that continued, only the order does.
-  std::erase_if(found, [&](const Divergence& d) {
-    return (hung || d.type != Divergence::Type::kReordered) &&
-           (MajorityAgrees(model, d) || FellowsCameAlike(model, d) || NobodyCame(model, d));
-  });
+  std::erase_if(found, [&](const Divergence& d) { return IsByDesign(model, d, hung); });
   return found;
 }
 
