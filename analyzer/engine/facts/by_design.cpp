@@ -100,21 +100,20 @@ struct AtIssue {
   uint32_t kind = kNoIndex;  // of its communicator
 };
 
-// Returns whether the member's collectives from this number on agree with those of most members, and would not if it
-// had made one more or one fewer before.
+// Returns whether the member's collectives from this number on agree with those of most members up to a place where
+// they would not if the member had skipped or added one before.
 bool IsInStep(const Model& model, const Member& member, int64_t seq) {
   const auto same = [&](const Op& a, const Op* b) {
     return b != nullptr && CompareCalls(model.bundle, a, *b, nullptr, nullptr) == FINDING_UNSPECIFIED;
   };
-  bool differ = false, shifted = false;
+  bool differ = false;
   const Op* majority = MajorityCall(model, model.CommOf(member), seq, &differ);
-  for (const Op* call = model.FindCollective(member, seq); call != nullptr;
-       call = model.FindCollective(member, ++seq)) {
+  while (const Op* call = model.FindCollective(member, seq)) {
     if (!same(*call, majority)) return false;
-    majority = MajorityCall(model, model.CommOf(member), seq + 1, &differ);
-    shifted |= majority != nullptr && !same(*call, majority);
+    majority = MajorityCall(model, model.CommOf(member), ++seq, &differ);
+    if (majority != nullptr && !same(*call, majority)) return true;
   }
-  return shifted;
+  return false;
 }
 
 // Returns whether most members of the communicator made this rank's call at its number, although other members, or the
