@@ -100,20 +100,23 @@ struct AtIssue {
   uint32_t kind = kNoIndex;  // of its communicator
 };
 
-// Returns whether the member's collectives from this number on agree with those of most members up to a place where
-// they would not if the member had skipped or added one before.
+// Returns whether the member's next collectives from this number on agree with those of most members, and would not if
+// it had skipped or added one before.
 bool IsInStep(const Model& model, const Member& member, int64_t seq) {
+  constexpr int64_t kMostCalls = 64;  // each is compared with those of all members
   const auto same = [&](const Op& a, const Op* b) {
     return b != nullptr && CompareCalls(model.bundle, a, *b, nullptr, nullptr) == FINDING_UNSPECIFIED;
   };
-  bool differ = false;
+  bool differ = false, shifted = false;
   const Op* majority = MajorityCall(model, model.CommOf(member), seq, &differ);
-  while (const Op* call = model.FindCollective(member, seq)) {
+  for (const int64_t end = seq + kMostCalls; seq < end; ++seq) {
+    const Op* call = model.FindCollective(member, seq);
+    if (call == nullptr) break;
     if (!same(*call, majority)) return false;
-    majority = MajorityCall(model, model.CommOf(member), ++seq, &differ);
-    if (majority != nullptr && !same(*call, majority)) return true;
+    majority = MajorityCall(model, model.CommOf(member), seq + 1, &differ);
+    shifted |= majority != nullptr && !same(*call, majority);
   }
-  return false;
+  return shifted;
 }
 
 // Returns whether most members of the communicator made this rank's call at its number, although other members, or the
