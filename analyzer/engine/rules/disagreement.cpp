@@ -109,11 +109,18 @@ Cause FromDivergence(const Facts& facts, const Divergence& d) {
 // call, the majority of the members decides, if there is one.
 std::vector<Cause> Explain(const Facts& facts, const Mismatch& m) {
   std::vector<Cause> here;
+  std::vector<int32_t> others;  // not known to differ from ranks with the same role
   for (const int32_t r : m.odd_ranks) {
     const Divergence* d = facts.DivergenceOf(r);
+    if (d == nullptr) others.push_back(r);
     if (d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(facts, *d));
   }
   if (here.empty()) here.push_back(FromMismatch(facts, m));
+  // Ranks of several roles may take the same wrong branch.
+  if (m.majority && (here[0].reason == REASON_EXTRA || here[0].reason == REASON_SKIPPED)) {
+    Append(others, &here[0].ranks);
+    SortUnique(&here[0].ranks);
+  }
   return here;
 }
 
