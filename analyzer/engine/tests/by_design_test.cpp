@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/engine/engine.h"
+#include "analyzer/engine/facts/by_design.h"
 #include "analyzer/engine/facts/program.h"
 #include "analyzer/testing/fr_dumps.h"
 
@@ -16,9 +17,7 @@ namespace {
 using fr_test::FrDump;
 using fr_test::FrEntry;
 using fr_test::FrGroup;
-using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::Not;
 
 constexpr int64_t kOfBackward = 100;  // calls of at least this size are made by the thread of the backward pass
 
@@ -60,20 +59,13 @@ class Heads {
   }
   void Leave(int rank) { dumps_[rank].reset(); }
 
+  Bundle Load() const { return fr_test::LoadDumps(dumps_); }
+
   std::vector<int32_t> First() const {
-    const Verdict v = Analyze(fr_test::LoadDumps(dumps_));
+    const Verdict v = Analyze(Load());
     if (v.findings_size() == 0) return {};
     const auto& ranks = v.findings(0).culprit_ranks();
     return {ranks.begin(), ranks.end()};
-  }
-
-  // Returns the ranks whose programs differ from those of ranks with the same role, and not by design.
-  std::vector<int32_t> Divergent() const {
-    const Bundle bundle = fr_test::LoadDumps(dumps_);
-    const Model model(bundle, {});
-    std::vector<int32_t> ranks;
-    for (const Divergence& d : FindDivergences(model)) ranks.push_back(bundle.ranks[d.rank].rank);
-    return ranks;
   }
 
  private:
@@ -96,23 +88,6 @@ TEST(ByDesign, SizesOfOtherPairsDoNotAccuseARankWhosePeerLeftNoData) {
   EXPECT_THAT(job.First(), ElementsAre(4));
 }
 
-TEST(ByDesign, RanksThatMakeTheFirstCallOfTheirCommunicatorTogetherSkippedNothing) {
-  Heads job(12, 4);
-  for (int r = 0; r < job.size(); ++r) {
-    const int head = job.HeadOf(r);
-    for (int start = 1; start < 8; ++start) job.Add(r, 0, start);
-    for (int step = 0; step < 3; ++step) {
-      for (const int64_t trunk : {1000, 500, 2000}) job.Add(r, 0, trunk, step < 2);
-      if (head > 0) job.Add(r, 1, kOfBackward * (1 + head));
-      job.Add(r, 0, 4, step < 2);
-      for (int round = 0; round < step % 2 + head % 2 && step < 2; ++round) job.Add(r, 1, 1, head > 0);
-      if (head == 0 && step == 1) break;  // rank 4 is missing
-    }
-  }
-  job.Leave(4);
-  EXPECT_THAT(job.Divergent(), Not(Contains(0)));
-}
-
 TEST(ByDesign, ACommunicatorWithAnExtraRoundSkippedNoCallOfTheWorld) {
   Heads job(12, 4, /*backward=*/false);
   for (int r = 0; r < job.size(); ++r) {
@@ -129,18 +104,45 @@ TEST(ByDesign, ACommunicatorWithAnExtraRoundSkippedNoCallOfTheWorld) {
   EXPECT_THAT(job.First(), ElementsAre(5));
 }
 
-TEST(ByDesign, ALongerRoundWithAPeerWithoutDataIsNoSkippedCall) {
-  Heads job(8, 4);  // pairs generate different numbers of tokens, then receive weights
-  constexpr int kTokens[3][4] = {{30, 6, 6, 7}, {10, 8, 8, 9}, {9, 7, 7, 8}};
+// Rank 0 differs from rank 1: `own` and `sibling` are the indexes of the calls that they made at one point.
+Divergence Differs(const Bundle& bundle, Divergence::Type type, size_t own, size_t sibling) {
+  Divergence d;
+  d.rank = 0;
+  d.sibling_rank = 1;
+  d.type = type;
+  d.own = &bundle.ranks[0].ops[own];
+  d.sibling = &bundle.ranks[1].ops[sibling];
+  return d;
+}
+
+TEST(ByDesign, AMemberThatMakesLaterCallsInStepSkippedNone) {
+  Heads job(4, 2);
   for (int r = 0; r < job.size(); ++r) {
-    for (int step = 0; step < 3; ++step) {
-      const bool stuck = step == 2 && job.HeadOf(r) == 0;
-      for (int token = 0; token < kTokens[step][job.HeadOf(r)]; ++token) job.Add(r, 1, 8, !stuck);
-      if (!stuck) job.Add(r, 0, 50, step < 2, "nccl:broadcast");
-    }
+    for (const int64_t elements : {10, 20, 30}) job.Add(r, 0, elements);
+  }
+  const Bundle bundle = job.Load();
+  EXPECT_TRUE(IsByDesign(Model(bundle, {}), Differs(bundle, Divergence::Type::kSkipped, 1, 0), true));
+}
+
+TEST(ByDesign, TheFirstRecordedCallOfACommunicatorTellsHowManyCameBefore) {
+  Heads job(8, 4);
+  for (int r = 0; r < job.size(); ++r) {
+    const int first = job.HeadOf(r) == 0 ? 0 : 1;
+    for (const int group : {first, 1 - first}) job.Add(r, group, 10 + group);
+  }
+  const Bundle bundle = job.Load();
+  EXPECT_TRUE(IsByDesign(Model(bundle, {}), Differs(bundle, Divergence::Type::kChanged, 0, 0), true));
+}
+
+TEST(ByDesign, ARankThatCallsWithAMissingPeerInsteadIsAlone) {
+  Heads job(8, 4);
+  for (int r = 0; r < job.size(); ++r) {
+    if (job.HeadOf(r) == 0) job.Add(r, 1, 10, false);
+    if (job.HeadOf(r) != 0) job.Add(r, 0, 10, false);
   }
   job.Leave(4);
-  EXPECT_THAT(job.Divergent(), Not(Contains(0)));
+  const Bundle bundle = job.Load();
+  EXPECT_TRUE(IsAlone(Model(bundle, {}), Differs(bundle, Divergence::Type::kSkipped, 0, 0)));
 }
 
 }  // namespace
