@@ -310,8 +310,10 @@ class Trial {
   std::vector<uint32_t> Candidates(const Recorded& recorded, const Outcome& base,
                                    const std::vector<uint32_t>& suspects) const {
     absl::flat_hash_set<int32_t> named;
-    for (const Finding& finding : view_.verdict.findings())
-      named.insert(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+    for (int i = 1; i < view_.verdict.findings_size(); ++i) {
+      const auto& ranks = view_.verdict.findings(i).culprit_ranks();
+      named.insert(ranks.begin(), ranks.end());
+    }
     std::vector<uint32_t> first, others;
     for (uint32_t p = 0; p < recorded.seen; ++p) {
       if (!base.meets[p] || named.contains(recorded.ranks[p]) ||
