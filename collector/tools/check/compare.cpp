@@ -390,6 +390,8 @@ Found FindFaults(const AnalysisView& view, HowEnded how) {
     lost |= rank.records_lost > 0 || rank.not_loaded > 0 || rank.damaged;
     for (const Membership& ms : rank.memberships) lost |= ms.lost_records > 0 || ms.not_loaded > 0 || ms.unrecorded > 0;
   }
+  // Without a recording, the ends of the processes are no evidence about calls.
+  if (view.verdict.ranks_only_ended() == view.verdict.ranks_read()) return found;
   const bool cut = how == HowEnded::kCut;
   const MovingRanks moving = FindMoving(view.model);
   const bool early = AddFindings(view, cut, moving, &found.faults);
